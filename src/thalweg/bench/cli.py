@@ -1,0 +1,99 @@
+"""`thalweg bench`: the commands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from thalweg.bench import batch as batches
+from thalweg.bench import report
+from thalweg.bench.data import WORKLOADS, workload
+from thalweg.bench.join import Comparison, ResultsDifferError, compare
+from thalweg.bench.side import SIDES
+from thalweg.errors import UserError
+
+HEADLINE = "1500k"
+"""The workload whose ratio is `ratio_to_best_spark`."""
+
+app = typer.Typer(help="Measure the join beside Spark's own cascade.", no_args_is_help=True)
+
+Out = Annotated[Path, typer.Option(help="Where tables and plots go.")]
+Data = Annotated[Path, typer.Option(help="Where the generated streams are kept.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, nothing else.")]
+Limit = Annotated[float, typer.Option(help="Stop a side that takes longer than this many seconds.")]
+
+
+@app.command()
+def join(
+    *,
+    name: Annotated[
+        str, typer.Option("--workload", help=f"One of {', '.join(WORKLOADS)}, or all.")
+    ] = HEADLINE,
+    scale: Annotated[float, typer.Option(help="Shrink the data and the keys, for a quick look.")] = 1.0,
+    sides: Annotated[str, typer.Option(help="Only these sides, separated by commas.")] = ",".join(SIDES),
+    out: Out = Path("benchmarks/results"),
+    data: Data = Path("benchmarks/data"),
+    limit: Limit = 1800,
+    as_json: AsJson = False,
+) -> None:
+    """Run the same streams through Thalweg and through Spark's cascade, and compare."""
+    console, errors = Console(), Console(stderr=True)
+    names = list(WORKLOADS) if name == "all" else [name]
+    specs = [workload(each).scaled(scale) for each in names]
+    wanted = _sides(sides)
+    done: dict[str, Comparison] = {}
+    for spec in specs:
+        try:
+            comparison = compare(spec, data, wanted, limit, lambda line: errors.print(line, highlight=False))
+        except ResultsDifferError as differ:
+            errors.print(f"RESULTS DIFFER: {differ}", style="bold red")
+            raise typer.Exit(1) from None
+        done[spec.name] = comparison
+        paths = report.write(comparison, out)
+        if not as_json:
+            console.print(report.terminal_table(comparison))
+            console.print("Written: " + ", ".join(str(path) for path in paths), highlight=False)
+    if as_json:
+        headline = done.get(HEADLINE) or next(iter(done.values()))
+        told = headline.to_json()
+        if len(done) > 1:
+            told["workloads"] = {each: comparison.to_json() for each, comparison in done.items()}
+        print(json.dumps(told))
+
+
+@app.command()
+def batch(
+    *,
+    out: Out = Path("benchmarks/results"),
+    data: Data = Path("benchmarks/data"),
+    limit: Limit = 600,
+    as_json: AsJson = False,
+) -> None:
+    """Say what a micro-batch costs at the least, in milliseconds, and where they go."""
+    cost = batches.measure(data, limit)
+    header = (f"of a micro-batch of {cost.rows_per_batch} rows, median of {cost.batches}", "ms", "share")
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "batch.md").write_text(report.markdown(header, cost.rows()) + "\n")
+    (out / "batch.json").write_text(json.dumps(cost.to_json(), indent=2) + "\n")
+    if as_json:
+        print(json.dumps(cost.to_json()))
+        return
+    table = Table(header[0])
+    for title in header[1:]:
+        table.add_column(title, justify="right")
+    for row in cost.rows():
+        table.add_row(*row)
+    Console().print(table)
+
+
+def _sides(text: str) -> list[str]:
+    wanted = [side.strip() for side in text.split(",") if side.strip()]
+    for side in wanted:
+        if side not in SIDES:
+            raise UserError(f"no side {side!r}", where="--sides", remedy=f"any of {', '.join(SIDES)}")
+    return wanted

@@ -1,0 +1,32 @@
+"""What exists: sites, links, streams and statistics. YAML in, checked model out."""
+
+from thalweg.catalog.durations import parse_duration
+from thalweg.catalog.load import load
+from thalweg.catalog.model import (
+    Catalog,
+    Costs,
+    JoinSelectivity,
+    Link,
+    Links,
+    Site,
+    Source,
+    Stats,
+    Stream,
+)
+from thalweg.catalog.types import SparkType, parse_type
+
+__all__ = [
+    "Catalog",
+    "Costs",
+    "JoinSelectivity",
+    "Link",
+    "Links",
+    "Site",
+    "Source",
+    "SparkType",
+    "Stats",
+    "Stream",
+    "load",
+    "parse_duration",
+    "parse_type",
+]

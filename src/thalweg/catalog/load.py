@@ -1,0 +1,272 @@
+"""Reads a catalog: YAML in, checked model out."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from thalweg.catalog.document import Place, read
+from thalweg.catalog.durations import parse_duration
+from thalweg.catalog.model import Catalog, Costs, JoinSelectivity, Link, Links, Site, Source, Stats, Stream
+from thalweg.catalog.types import SparkType, parse_type
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+_LINK = ("latency_ms", "mbps", "usd_per_gb")
+_STREAM = ("site", "time", "order", "lateness", "idle", "max_ahead", "schema", "source", "stats")
+_TIMES = ("timestamp", "timestamp_ntz")
+_WHOLE = ("tinyint", "smallint", "int", "bigint")
+
+
+def load(path: str | os.PathLike[str]) -> Catalog:
+    """Read a catalog file; what is wrong in it is a UserError that names the place."""
+    file = Path(path)
+    document = read(file, str(path))
+    top = document.mapping(("sites", "links", "streams", "joins", "costs"), required=("sites", "streams"))
+    sites = _sites(top["sites"])
+    streams = _streams(top["streams"], sites, file.absolute().parent)
+    return Catalog(
+        path=str(file.absolute()),
+        sites=sites,
+        streams=streams,
+        links=_links(top["links"], sites) if "links" in top else Links(),
+        joins=_joins(top["joins"], streams) if "joins" in top else (),
+        costs=_costs(top["costs"]) if "costs" in top else Costs(),
+    )
+
+
+def _named(place: Place, what: str) -> dict[str, Place]:
+    entries = place.mapping()
+    if not entries:
+        raise place.error(f"a catalog needs at least one {what}")
+    for name, entry in entries.items():
+        if not _NAME.fullmatch(name):
+            raise entry.error(
+                f"{name[:80]!r} can't be the name of a {what}",
+                "use letters, digits and _, and begin with a letter or _",
+            )
+    return entries
+
+
+def _sites(place: Place) -> dict[str, Site]:
+    for entry in (entries := _named(place, "site")).values():
+        if entry.kind != "nothing":
+            entry.mapping(())
+    return {name: Site() for name in entries}
+
+
+def _site(place: Place, sites: Mapping[str, Site]) -> str:
+    name = place.raw()
+    if name not in sites:
+        raise place.unknown("site", name, sites)
+    return name
+
+
+def _links(place: Place, sites: Mapping[str, Site]) -> Links:
+    top = place.mapping(("default", "pairs"))
+    base = Link()
+    if "default" in top:
+        base = _link(top["default"].mapping(_LINK), base)
+    if "pairs" not in top:
+        return Links(default=base)
+    two_way: dict[tuple[str, str], Link] = {}
+    one_way: dict[tuple[str, str], Link] = {}
+    for item in top["pairs"].items():
+        keys = item.mapping(("between", "from", "to", *_LINK))
+        if "between" in keys:
+            if "from" in keys or "to" in keys:
+                raise item.error("a link is either between two sites or from one to another", "choose one")
+            ends = keys["between"].items()
+            if len(ends) != 2:
+                raise keys["between"].error("a link is between two sites", "write between: [n1, n2]")
+        elif "from" in keys and "to" in keys:
+            ends = [keys["from"], keys["to"]]
+        else:
+            raise item.error("a link needs two sites", "write between: [n1, n2], or from: n1, to: n2")
+        source, target = (_site(end, sites) for end in ends)
+        if source == target:
+            raise item.error(f"a link from {source!r} to itself", "name two different sites")
+        seen = two_way if "between" in keys else one_way
+        if (source, target) in seen:
+            raise item.error(f"the link between {source!r} and {target!r} is here twice")
+        link = _link(keys, base)
+        seen[source, target] = link
+        if "between" in keys:
+            seen[target, source] = link
+    # A one-way link says more than a two-way one, so it stands whichever comes first.
+    return Links(default=base if "default" in top else None, pairs={**two_way, **one_way})
+
+
+def _link(keys: Mapping[str, Place], base: Link) -> Link:
+    return Link(
+        latency_ms=keys["latency_ms"].number() if "latency_ms" in keys else base.latency_ms,
+        mbps=keys["mbps"].number(positive=True) if "mbps" in keys else base.mbps,
+        usd_per_gb=keys["usd_per_gb"].number() if "usd_per_gb" in keys else base.usd_per_gb,
+    )
+
+
+def _streams(place: Place, sites: Mapping[str, Site], folder: Path) -> dict[str, Stream]:
+    entries = _named(place, "stream")
+    seen: dict[str, str] = {}
+    for name, entry in entries.items():
+        if other := seen.get(name.lower()):
+            raise entry.error(
+                f"the streams {other!r} and {name!r} differ only in case", "SQL can't tell them apart"
+            )
+        seen[name.lower()] = name
+    return {name: _stream(name, entry, sites, folder) for name, entry in entries.items()}
+
+
+def _stream(name: str, place: Place, sites: Mapping[str, Site], folder: Path) -> Stream:
+    keys = place.mapping(_STREAM, required=("site", "time", "schema", "source"))
+    types = _schema(keys["schema"])
+    time = _column(keys["time"], keys["time"].raw(), types)
+    if types[time].name not in _TIMES:
+        raise keys["time"].error(
+            f"the time column {time!r} is of type {types[time].sql}",
+            "it must be a timestamp or timestamp_ntz",
+        )
+    order: tuple[str, ...] = ()
+    if "order" in keys:
+        listed = keys["order"].items() if keys["order"].is_list else [keys["order"]]
+        order = tuple(_column(item, item.raw(), types) for item in listed)
+        if len(set(order)) < len(order):
+            raise keys["order"].error("a column is here twice")
+    durations = {}
+    for key in ("lateness", "idle", "max_ahead"):
+        if key in keys:
+            durations[key] = parse_duration(keys[key].scalar(), where=keys[key].where)
+    if durations.get("idle") == 0:
+        raise keys["idle"].error("idle must be longer than zero", "leave it out to wait for ever")
+    written = keys["schema"].mapping()
+    return Stream(
+        name=name,
+        site=_site(keys["site"], sites),
+        time=time,
+        order=order,
+        columns={column: written[column].text().strip() for column in types},
+        source=_source(keys["source"], folder),
+        stats=_stats(keys["stats"], types) if "stats" in keys else Stats(),
+        **durations,
+    )
+
+
+def _schema(place: Place) -> dict[str, SparkType]:
+    types: dict[str, SparkType] = {}
+    seen: dict[str, str] = {}
+    for name, entry in place.mapping().items():
+        if not name.strip():
+            raise entry.error("a column needs a name")
+        if other := seen.get(name.lower()):
+            raise entry.error(
+                f"the columns {other!r} and {name!r} differ only in case", "Spark can't tell them apart"
+            )
+        seen[name.lower()] = name
+        types[name] = parse_type(entry.text(), where=entry.where)
+    if not types:
+        raise place.error("a stream has at least its time column", "write schema: {ts: timestamp, ...}")
+    return types
+
+
+def _column(place: Place, name: str, columns: Iterable[str]) -> str:
+    declared = {column.lower(): column for column in columns}
+    if name.lower() not in declared:
+        raise place.unknown("column", name, declared.values())
+    return declared[name.lower()]
+
+
+def _source(place: Place, folder: Path) -> Source:
+    keys = place.mapping(("format", "options"), required=("format",))
+    options: dict[str, str] = {}
+    seen: set[str] = set()
+    for name, entry in (keys["options"].mapping() if "options" in keys else {}).items():
+        if name.lower() in seen:
+            raise entry.error(f"the option {name!r} is here twice", "Spark ignores the case of options")
+        seen.add(name.lower())
+        if name.lower() == "path":
+            options[name] = _path(entry, folder)
+        else:
+            value = entry.scalar()
+            options[name] = str(value).lower() if isinstance(value, int) else entry.raw()
+    return Source(format=keys["format"].text().strip(), options=options)
+
+
+def _path(place: Place, folder: Path) -> str:
+    """One path or glob, or a list of them, which becomes one glob: /data/{a,b}."""
+    if not place.is_list:
+        text = place.raw()
+        if not text.strip():
+            raise place.error("the path is empty")
+        return text if _SCHEME.match(text) else os.path.join(folder, text)  # noqa: PTH118 - keeps a final /
+    paths = [_path(item, folder) for item in place.items()]
+    if not paths:
+        raise place.error("the list of paths is empty")
+    if len(paths) == 1:
+        return paths[0]
+    if any(_SCHEME.match(p) or set(p) & set("{},") for p in paths):
+        raise place.error("a list holds plain paths", "for URIs write one path with a glob")
+    root = os.path.commonpath([Path(p).parent for p in paths])
+    return f"{root.rstrip('/')}/{{{','.join(os.path.relpath(p, root) for p in paths)}}}"
+
+
+def _stats(place: Place, types: Mapping[str, SparkType]) -> Stats:
+    keys = place.mapping(("rate", "bytes", "widths", "distinct", "rates"))
+
+    def by_column(key: str) -> list[tuple[str, Place]]:
+        found: dict[str, Place] = {}
+        for name, entry in (keys[key].mapping() if key in keys else {}).items():
+            column = _column(entry, name, types)
+            if column in found:
+                raise entry.error(f"the column {column!r} is here twice")
+            found[column] = entry
+        return list(found.items())
+
+    return Stats(
+        rate=keys["rate"].number() if "rate" in keys else None,
+        bytes=keys["bytes"].number() if "bytes" in keys else None,
+        widths={column: entry.number() for column, entry in by_column("widths")},
+        distinct={column: entry.number(positive=True) for column, entry in by_column("distinct")},
+        rates={column: _rates(entry, types[column]) for column, entry in by_column("rates")},
+    )
+
+
+def _rates(place: Place, type_: SparkType) -> dict[object, float]:
+    """Rates by value; a value is read as the column's type has it, so 007 of a string stays 007."""
+    found: dict[object, float] = {}
+    for key, entry in place.pairs():
+        value: object = key.raw() if type_.name in ("string", "char", "varchar") else key.scalar()
+        if type_.name in _WHOLE and (isinstance(value, bool) or not isinstance(value, int)):
+            raise entry.error(f"{key.raw()[:40]!r} is not a value of a column of type {type_.sql}")
+        if value in found:
+            raise entry.error(f"the value {key.raw()[:40]!r} is here twice")
+        found[value] = entry.number()
+    return found
+
+
+def _joins(place: Place, streams: Mapping[str, Stream]) -> tuple[JoinSelectivity, ...]:
+    found: dict[frozenset[tuple[str, str]], JoinSelectivity] = {}
+    for item in place.items():
+        keys = item.mapping(("left", "right", "selectivity"), required=("left", "right", "selectivity"))
+        left, right = (_stream_column(keys[side], streams) for side in ("left", "right"))
+        if frozenset((left, right)) in found:
+            raise item.error(f"the join of {'.'.join(left)} and {'.'.join(right)} is here twice")
+        found[frozenset((left, right))] = JoinSelectivity(
+            left=left, right=right, selectivity=keys["selectivity"].number(most=1)
+        )
+    return tuple(found.values())
+
+
+def _stream_column(place: Place, streams: Mapping[str, Stream]) -> tuple[str, str]:
+    stream, dot, column = place.text().strip().partition(".")
+    if not dot:
+        raise place.error(f"{stream[:80]!r} does not name a stream's column", "write stream.column")
+    if stream not in streams:
+        raise place.unknown("stream", stream, streams)
+    return stream, _column(place, column, streams[stream].columns)
+
+
+def _costs(place: Place) -> Costs:
+    keys = place.mapping(tuple(Costs.model_fields))
+    return Costs(**{k: v.number(positive=k == "interval_s") for k, v in keys.items()})

@@ -1,0 +1,82 @@
+"""What the commands read: query files, the catalog, settings. Wrong input is a `UserError`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from thalweg.catalog.model import Catalog
+from thalweg.errors import UserError
+from thalweg.query.model import Query
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def read_catalog(path: Path) -> Catalog:
+    """The catalog in a file."""
+    from thalweg.catalog import load
+
+    return load(path)
+
+
+def read_queries(paths: Sequence[Path], catalog: Catalog) -> tuple[Query, ...]:
+    """Parses query files; a query's name is its file's stem."""
+    named: dict[str, Path] = {}
+    for path in paths:
+        if not _NAME.fullmatch(path.stem):
+            raise UserError(
+                f"{path.stem!r} can't be a query's name",
+                where=str(path),
+                remedy="a query is named as its file, in letters, digits and _, not beginning with a digit",
+            )
+        if path.stem in named:
+            raise UserError(f"two queries are called {path.stem!r}: {named[path.stem]} and {path}")
+        named[path.stem] = path
+    return tuple(_read_query(path, catalog) for path in paths)
+
+
+def _read_query(path: Path, catalog: Catalog) -> Query:
+    from thalweg.query import parse
+
+    text = _read_text(path)
+    return parse(text, name=path.stem, schemas=catalog.schemas, where=str(path))
+
+
+def _read_text(path: Path) -> str:
+    if path.is_dir():
+        raise UserError("this is a folder", where=str(path), remedy="a query is a file of SQL")
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise UserError(f"the query can't be read: {error.strerror}", where=str(path)) from error
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"this is not UTF-8 text (byte {error.start})", where=str(path), remedy="a query is a file of SQL"
+        ) from error
+
+
+def read_settings(pairs: Sequence[str]) -> Mapping[str, str]:
+    """The `--set KEY=VALUE` options.
+
+    >>> read_settings(["width=equal"])
+    {'width': 'equal'}
+    """
+    settings: dict[str, str] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not (key and equals and value):
+            raise UserError(f"--set {pair!r} is not KEY=VALUE", remedy="for example --set width=equal")
+        if key in settings:
+            raise UserError(f"--set {key} is given twice")
+        settings[key] = value
+    return settings
+
+
+def print_json(value: Mapping[str, Any]) -> None:
+    """The one JSON object of a command."""
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))

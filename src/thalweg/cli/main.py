@@ -1,0 +1,122 @@
+"""`thalweg`: the commands, and how they end.
+
+Exit status 0 is done, 2 is wrong input, 1 is anything else. Messages go to standard error; a traceback is
+shown only with THALWEG_DEBUG=1.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from thalweg.cli import plan, run, verify
+from thalweg.errors import UserError
+
+app = typer.Typer(
+    name="thalweg",
+    help="Joins live streams that arise at different sites, on Spark.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"thalweg {version('thalweg')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and stop.")
+    ] = False,
+) -> None:
+    pass
+
+
+app.command("plan")(plan.plan)
+app.command("planners")(plan.planners)
+app.command("run")(run.run)
+app.command("verify")(verify.verify)
+
+# A group of commands with heavy imports hands its arguments on, so that the others start without them.
+_HANDED_ON: dict[str, Any] = {
+    "allow_extra_args": True,
+    "ignore_unknown_options": True,
+    "help_option_names": [],
+}
+
+if importlib.util.find_spec("thalweg.bench") and importlib.util.find_spec("thalweg.bench.cli"):
+
+    @app.command("bench", context_settings=_HANDED_ON)
+    def _bench(context: typer.Context) -> None:
+        """Measure the join beside Spark's own cascade."""
+        from thalweg.bench.cli import app as bench
+
+        command = typer.main.get_command(bench)
+        status = command.main(context.args, prog_name="thalweg bench", standalone_mode=False)
+        raise typer.Exit(status if isinstance(status, int) else 0)
+
+
+_INTERRUPTED = 130  # what typer makes of Ctrl-C
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The entry point of `thalweg`."""
+    sys.exit(invoke(sys.argv[1:] if arguments is None else arguments))
+
+
+def invoke(arguments: Sequence[str]) -> int:
+    """Runs one command and gives its exit status."""
+    try:
+        status = typer.main.get_command(app).main(list(arguments), prog_name="thalweg", standalone_mode=False)
+        sys.stdout.flush()
+        if status == _INTERRUPTED:
+            return _end("interrupted", 1)
+        return status if isinstance(status, int) else 0
+    except UserError as error:
+        return _end(str(error), 2)
+    except typer.Exit as error:
+        return int(error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        return _end("interrupted", 1)
+    except BrokenPipeError:
+        # Whoever read the output has gone; there is nobody left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        usage = getattr(error, "format_message", None)  # typer's errors of usage, wherever it keeps them
+        if usage is not None:
+            return _usage(error, usage())
+        if os.environ.get("THALWEG_DEBUG") == "1":
+            traceback.print_exc()
+        return _end(f"{_short(error)} (THALWEG_DEBUG=1 shows where)", 1)
+
+
+def _usage(error: Any, message: str) -> int:
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        typer.echo(message)
+        return 2
+    hint = f"; see `{context.command_path} --help`" if context is not None else ""
+    return _end(message.rstrip(".") + hint, 2)
+
+
+def _short(error: Exception) -> str:
+    text = str(error).strip()
+    return f"{type(error).__name__}: {text.splitlines()[0]}" if text else type(error).__name__
+
+
+def _end(message: str, status: int) -> int:
+    typer.echo(f"thalweg: {message}", err=True)
+    return status

@@ -1,0 +1,108 @@
+"""`thalweg plan` and `thalweg planners`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from thalweg.cli import options as given
+from thalweg.errors import UserError
+
+if TYPE_CHECKING:
+    from thalweg.plan.document import Plan
+    from thalweg.plan.options import PlanOptions
+
+
+def plan(
+    *,
+    queries: given.Queries,
+    catalog: given.CatalogFile,
+    planner: given.PlannerName = "auto",
+    objective: given.ObjectiveName = "bytes",
+    deliver_to: given.DeliverTo = None,
+    settings: given.Settings = None,
+    save: Annotated[
+        Path | None,
+        typer.Option("--save", metavar="PLAN.json", help="Keep the plan for `thalweg run --plan`."),
+    ] = None,
+    as_json: given.AsJson = False,
+) -> None:
+    """Show how queries would be deployed and what that would cost."""
+    from thalweg.cli.inputs import print_json, read_catalog, read_queries
+    from thalweg.plan.planners import make_plan
+
+    read = read_catalog(catalog)
+    made = make_plan(
+        read_queries(queries, read), read, plan_options(planner, objective, deliver_to, settings)
+    )
+    if save is not None:
+        made.save(save)
+    if as_json:
+        print_json(made.to_json())
+    else:
+        _show(made)
+
+
+def plan_options(
+    planner: str, objective: str, deliver_to: str | None, settings: list[str] | None
+) -> PlanOptions:
+    """The options of planning, checked as far as they can be without the catalog."""
+    from thalweg.cli.inputs import read_settings
+    from thalweg.plan.options import Objective, PlanOptions
+
+    if objective not in list(Objective):
+        raise UserError(f"there is no objective {objective!r}", remedy=f"there are {', '.join(Objective)}")
+    return PlanOptions(planner, Objective(objective), deliver_to, read_settings(settings or []))
+
+
+def planners(as_json: given.AsJson = False) -> None:
+    """List the planners and the settings they take."""
+    from thalweg.cli.inputs import print_json
+    from thalweg.plan.planners import PLANNERS
+
+    if as_json:
+        print_json(
+            {
+                "planners": [
+                    {
+                        "name": p.name,
+                        "family": p.family,
+                        "paper": p.paper,
+                        "summary": p.summary,
+                        "settings": {k: list(v) for k, v in p.settings.items()},
+                    }
+                    for p in PLANNERS
+                ]
+            }
+        )
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("name", "family", "paper", "what it does", "--set")
+    for p in PLANNERS:
+        settings = ", ".join(f"{k}={'|'.join(v)}" for k, v in p.settings.items())
+        table.add_row(p.name, p.family, p.paper, p.summary, settings)
+    Console().print(table)
+
+
+_UNITS = {
+    "bytes": "bytes/s between sites",
+    "usage": "bytes in flight between sites",
+    "dollars": "dollars/hour for transfer",
+    "time": "seconds of work a second",
+}
+
+
+def _show(made: Plan) -> None:
+    unit = _UNITS[made.objective]
+    for query in made.queries:
+        typer.echo(f"{query.query}: planner {query.planner}, cost {query.cost:,.6g} {unit}")
+        typer.echo("\n".join(f"  {line}" for line in query.deployment.explain().splitlines()))
+        if query.assumed:
+            typer.echo("  assumed, as the catalog does not say:")
+            for what in query.assumed:
+                typer.echo(f"    {what}")
+    typer.echo(f"total: {made.total:,.6g} {unit}")

@@ -1,0 +1,95 @@
+"""`thalweg run`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from thalweg.cli import options as given
+from thalweg.cli.plan import plan_options
+from thalweg.errors import UserError
+
+if TYPE_CHECKING:
+    from thalweg.catalog.model import Catalog
+    from thalweg.plan.document import Plan
+    from thalweg.plan.options import PlanOptions
+    from thalweg.query.model import Query
+
+
+def run(
+    *,
+    queries: given.Queries,
+    catalog: given.CatalogFile,
+    out: given.Out,
+    planner: given.PlannerName = "auto",
+    objective: given.ObjectiveName = "bytes",
+    deliver_to: given.DeliverTo = None,
+    settings: given.Settings = None,
+    plan: Annotated[
+        Path | None, typer.Option("--plan", metavar="PLAN.json", help="Deploy by a plan that was saved.")
+    ] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Take all that the sources hold, end every stream, and stop.")
+    ] = False,
+    master: Annotated[
+        str | None,
+        typer.Option("--master", metavar="URL", help="The Spark master; without it, this machine."),
+    ] = None,
+    as_json: given.AsJson = False,
+) -> None:
+    """Run queries on Spark; started again on the same folder, a run goes on where it stopped."""
+    from thalweg.cli.inputs import print_json, read_catalog, read_queries
+    from thalweg.cli.progress import reporter
+    from thalweg.plan.options import RunOptions
+
+    wanted = plan_options(planner, objective, deliver_to, settings)
+    if plan is not None and wanted != plan_options("auto", "bytes", None, None):
+        raise UserError("--plan says how to deploy already", remedy="leave out the options of planning")
+    read = read_catalog(catalog)
+    parsed = read_queries(queries, read)
+    if out.exists() and not out.is_dir():
+        raise UserError(
+            "this is not a folder", where=str(out), remedy="give a folder, or a new name, to --out"
+        )
+    options = RunOptions(parsed, read, _plan(parsed, read, plan, wanted), out, once, master)
+
+    from thalweg.spark.run import run as run_on_spark
+
+    report = reporter(silent=as_json)
+    try:
+        metrics: Mapping[str, Any] = run_on_spark(options, report)
+    finally:
+        report.close()
+    if as_json:
+        print_json(metrics)
+    else:
+        _show(metrics)
+
+
+def _plan(queries: Sequence[Query], catalog: Catalog, path: Path | None, options: PlanOptions) -> Plan:
+    from thalweg.plan.document import Plan
+    from thalweg.plan.planners import make_plan
+
+    if path is None:
+        return make_plan(queries, catalog, options)
+    plan = Plan.load(path)
+    plan.check_is_of(queries, str(path))
+    plan.check_fits(catalog, str(path))
+    return plan
+
+
+def _show(metrics: Mapping[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("", "", "rows", title="complete" if metrics["complete"] else "stopped; run again to go on")
+    table.columns[2].justify = "right"
+    for key, what in (("input_rows", "read"), ("late_rows", "late"), ("output_rows", "results")):
+        for name, rows in metrics[key].items():
+            table.add_row(what, name, f"{rows:,}")
+    console = Console()
+    console.print(table)
+    console.print(f"{metrics['batches']:,} batches in {metrics['elapsed_s']:,.1f} s", highlight=False)

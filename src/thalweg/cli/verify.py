@@ -1,0 +1,60 @@
+"""`thalweg verify`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from thalweg.cli import options as given
+from thalweg.errors import UserError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from thalweg.catalog.model import Stream
+    from thalweg.oracle.duck import Verdict
+
+
+def verify(
+    query: Annotated[Path, typer.Argument(metavar="QUERY.sql", help="The query that was run.")],
+    catalog: given.CatalogFile,
+    out: given.Out,
+    as_json: given.AsJson = False,
+) -> None:
+    """Recompute a query over the same sources with DuckDB and compare with the results of a run."""
+    from thalweg.cli.inputs import print_json, read_catalog, read_queries
+    from thalweg.oracle import duck
+
+    read = read_catalog(catalog)
+    (parsed,) = read_queries([query], read)
+    if not out.is_dir():
+        raise UserError("there is no such folder", where=str(out), remedy="give the --out of a run")
+    verdict = duck.verify(parsed, read, out, read_static=_read_with_spark)
+    if as_json:
+        print_json(verdict.to_json())
+    else:
+        _show(verdict)
+    if not verdict.same:
+        raise typer.Exit(1)
+
+
+def _read_with_spark(stream: Stream) -> pa.Table:
+    """Reads a source in a format that DuckDB might read differently."""
+    from thalweg.spark.sources import read_table
+
+    return read_table(stream)
+
+
+def _show(verdict: Verdict) -> None:
+    if verdict.same:
+        typer.echo(f"same: {verdict.found:,} results, as expected")
+        return
+    typer.echo(
+        f"different: expected {verdict.expected:,} results, found {verdict.found:,}; "
+        f"{verdict.missing:,} missing, {verdict.extra:,} extra"
+    )
+    for example in verdict.examples:
+        row = ", ".join(f"{k}={v!r}" for k, v in example["row"].items())
+        typer.echo(f"  {example['kind']}: {row}")

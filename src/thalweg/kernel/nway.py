@@ -1,0 +1,243 @@
+"""The N-way symmetric window join on one key (MJoin, Viglas et al. 2003, section 2.1), a batch at a time.
+
+A batch brings tuples of any input, in any order. Each result must arise exactly once, in the batch in which
+its last tuple arrives. So the batch is cut into slices of time, and within a slice the inputs take turns:
+
+    for each slice:  for each input i:  the slice's tuples of i probe the windows of all others,
+                                        then they are linked into the window of i
+
+A result's members are linked one after another; only the last one to be linked can find all others, and it
+does. Slices keep tuples of the far future out of the chains; they decide speed, never results. A probe goes
+from window to window in the input's probing sequence, the most selective first (section 2.2), and carries the
+interval on which the combination is alive: [greatest start, least end]. Where it is empty the walk ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.kernel.columns import Allocator, heap
+from thalweg.kernel.probe import Step, probe
+from thalweg.kernel.window import NEVER, Window
+
+_SLICES_A_WINDOW = 4  # a slice is at most this part of the shortest window
+_SLICE_TUPLES = 2048  # but not smaller than this many tuples, so that calls do not outweigh work
+RESULTS = 1 << 18
+"""How many results are handed out at a time."""
+
+
+@dataclass(frozen=True)
+class InputSpec:
+    """One input of a join: what is stored of its tuples and how long they are alive.
+
+    `key_columns` are the stored columns that decide equality where the 64-bit key words are only hashes.
+    """
+
+    name: str
+    columns: tuple[tuple[str, pa.DataType], ...]
+    span: int | None
+    key_columns: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Delta:
+    """New tuples of one input: key words, interval, stored columns. Ordered by start."""
+
+    key: np.ndarray
+    start: np.ndarray
+    end: np.ndarray | None
+    columns: tuple[pa.Array, ...]
+
+    def __len__(self) -> int:
+        return len(self.key)
+
+    def take(self, rows: np.ndarray) -> Delta:
+        index = pa.array(rows)
+        end = None if self.end is None else self.end[rows]
+        return Delta(self.key[rows], self.start[rows], end, tuple(c.take(index) for c in self.columns))
+
+    def slice(self, lo: int, hi: int) -> Delta:
+        end = None if self.end is None else self.end[lo:hi]
+        columns = tuple(c.slice(lo, hi - lo) for c in self.columns)
+        return Delta(self.key[lo:hi], self.start[lo:hi], end, columns)
+
+    def ordered(self) -> Delta:
+        """The same tuples, ordered by start."""
+        if len(self) < 2 or bool((self.start[1:] >= self.start[:-1]).all()):
+            return self
+        return self.take(np.argsort(self.start, kind="stable"))
+
+
+@dataclass(frozen=True)
+class Results:
+    """Results as rows of the windows, one array an input; valid until the next push."""
+
+    rows: tuple[np.ndarray, ...]
+    key: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+@dataclass
+class Counters:
+    """What a pair of inputs has shown: how many combinations probed, how many were found."""
+
+    probes: np.ndarray
+    matches: np.ndarray
+
+
+class NWayJoin:
+    """The windows of all inputs and the join of batches against them.
+
+    >>> import numpy as np
+    >>> spec = lambda name: InputSpec(name, (), span=10)
+    >>> join = NWayJoin([spec("a"), spec("b"), spec("c")])
+    >>> at = lambda *ts: Delta(np.zeros(len(ts), np.int64), np.array(ts), None, ())
+    >>> [len(r) for r in join.push([at(0, 5), at(9), None])]
+    []
+    >>> [(r.start.tolist(), r.end.tolist()) for r in join.push([None, None, at(12)])]
+    [([12], [15])]
+    """
+
+    def __init__(self, inputs: Sequence[InputSpec], alloc: Allocator = heap) -> None:
+        if len(inputs) < 2:
+            raise ValueError("a join has two inputs or more")
+        self.inputs = tuple(inputs)
+        self.windows = [Window(i.columns, i.span, alloc) for i in inputs]
+        n = len(inputs)
+        self.counters = Counters(np.zeros((n, n)), np.zeros((n, n)))
+        self._steps = [Step() for _ in range(n - 1)]
+
+    def push(self, deltas: Sequence[Delta | None]) -> Iterator[Results]:
+        """Join new tuples against the windows and each other; all of it must be consumed."""
+        lows = [w.next for w in self.windows]
+        for window, delta in zip(self.windows, deltas, strict=True):
+            if delta is not None and len(delta):
+                window.append(delta.key, delta.start, delta.end, delta.columns)
+        pending = _Pending(len(self.windows))
+        for cut in self._slices(lows):
+            for i, upto in enumerate(cut):
+                window = self.windows[i]
+                if upto > window.linked:
+                    lo, hi = window.row(window.linked), window.row(upto)
+                    for found in self._probe_all(i, lo, hi):
+                        yield from pending.add(self._decide(found))
+                    window.link(upto)
+        yield from pending.flush()
+
+    def expire(self, bounds: Sequence[int]) -> None:
+        """Forget what can meet nothing any more: bounds[j] is the least start that input j can still bring."""
+        for i, window in enumerate(self.windows):
+            window.expire(min(b for j, b in enumerate(bounds) if j != i))
+
+    def sequence(self, head: int) -> list[int]:
+        """The probing sequence of one input: the windows that yield the fewest combinations first."""
+        probes, matches = self.counters.probes[head], self.counters.matches[head]
+
+        def expected(j: int) -> tuple[float, int]:
+            return ((matches[j] + 1) / (probes[j] + 1) if probes[j] > 1000 else 1.0, len(self.windows[j]))
+
+        return sorted((j for j in range(len(self.windows)) if j != head), key=expected)
+
+    def _slices(self, lows: Sequence[int]) -> Iterator[list[int]]:
+        """For each slice, one past the last number of each input that belongs to it."""
+        fresh = [w.node[w.row(lo) : w.row(w.next), 1] for w, lo in zip(self.windows, lows, strict=True)]
+        total = sum(len(f) for f in fresh)
+        if total == 0:
+            return
+        begin = min(int(f[0]) for f in fresh if len(f))
+        finish = max(int(f[-1]) for f in fresh if len(f))
+        spans = [w.span for w in self.windows if w.span is not None and w.span < NEVER]
+        wanted = (finish - begin) * _SLICES_A_WINDOW // max(1, min(spans)) if spans else 1
+        count = max(1, min(wanted, total // _SLICE_TUPLES))
+        # Cuts at equal numbers of the first input's tuples would be off where another is in a burst: use all.
+        times = np.linspace(begin, finish, int(count) + 1)[1:-1].astype(np.int64)
+        cuts = [np.searchsorted(f, times, side="right") for f in fresh]
+        for k in range(len(times)):
+            yield [lo + int(c[k]) for lo, c in zip(lows, cuts, strict=True)]
+        yield [w.next for w in self.windows]
+
+    def _probe_all(self, head: int, lo: int, hi: int) -> Iterator[Results]:
+        window = self.windows[head]
+        key, start = window.node[lo:hi, 0], window.node[lo:hi, 1]
+        end = start + window.span if window.span is not None else window.end[lo:hi]
+        rows = {head: np.arange(lo, hi)}
+        yield from self._descend(head, self.sequence(head), 0, rows, key, start, end)
+
+    def _descend(
+        self,
+        head: int,
+        sequence: Sequence[int],
+        depth: int,
+        rows: dict[int, np.ndarray],
+        key: np.ndarray,
+        start: np.ndarray,
+        end: np.ndarray,
+    ) -> Iterator[Results]:
+        """Extend combinations by the window at this depth of the sequence, depth first, a chunk at a time."""
+        target, step = sequence[depth], self._steps[depth]
+        i, number = 0, -1
+        while i < len(key):
+            before = i
+            n, i, number = probe(key, start, end, self.windows[target], step, (i, number))
+            self.counters.probes[head, target] += i - before
+            self.counters.matches[head, target] += n
+            if n == 0:
+                continue
+            left = step.left[:n]
+            extended = {j: r.take(left) for j, r in rows.items()} | {target: step.row[:n]}
+            found = (step.key[:n], step.start[:n], step.end[:n])
+            if depth + 1 == len(sequence):
+                yield Results(tuple(extended[j] for j in range(len(self.windows))), *found)
+            else:
+                yield from self._descend(head, sequence, depth + 1, extended, *found)
+
+    def _decide(self, found: Results) -> Results:
+        """Keep the combinations whose keys are equal, where key words are hashes."""
+        if not self.inputs[0].key_columns:
+            return found
+        same = np.ones(len(found), bool)
+        left, rows = self.windows[0], found.rows[0]
+        for i in range(1, len(self.windows)):
+            pairs = zip(self.inputs[0].key_columns, self.inputs[i].key_columns, strict=True)
+            for a, b in pairs:
+                right = self.windows[i].columns[b]
+                same &= left.columns[a].same(rows, right, found.rows[i])  # type: ignore[arg-type]
+        if same.all():
+            return found
+        kept = tuple(r[same] for r in found.rows)
+        return Results(kept, found.key[same], found.start[same], found.end[same])
+
+
+@dataclass
+class _Pending:
+    """Collects chunks of results, which live in reused buffers, into larger ones of their own."""
+
+    inputs: int
+    parts: list[Results] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, found: Results) -> Iterator[Results]:
+        if len(found) == 0:
+            return
+        rows = tuple(r.copy() for r in found.rows)
+        self.parts.append(Results(rows, found.key.copy(), found.start.copy(), found.end.copy()))
+        self.count += len(found)
+        if self.count >= RESULTS:
+            yield from self.flush()
+
+    def flush(self) -> Iterator[Results]:
+        if self.parts:
+            rows = tuple(np.concatenate([p.rows[i] for p in self.parts]) for i in range(self.inputs))
+            key, start, end = (
+                np.concatenate([getattr(p, name) for p in self.parts]) for name in ("key", "start", "end")
+            )
+            self.parts, self.count = [], 0
+            yield Results(rows, key, start, end)

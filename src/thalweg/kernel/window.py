@@ -1,0 +1,155 @@
+"""The window of one input: its alive tuples, found by key, newest first.
+
+Tuples get consecutive numbers in the order in which they are appended. Each hash slot holds the number of
+its newest tuple and each tuple the number of the one before it in the same slot, so a chain runs from new to
+old. Three things end a walk along it: a number that has expired, a tuple too old for the probe (with
+everything behind it), or the end. Expiry moves one mark forward and touches nothing else; arrays are compacted
+when a fifth of them is dead. So upkeep follows the batch, not the window.
+
+      slot -> #907 -> #511 -> #498 -> #77        numbers below `first` have expired: the walk stops there
+              [ts, end]                          end + slack < probe's ts: nothing older can reach it, stop
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numba import njit
+
+from thalweg.kernel.columns import Allocator, Column, heap, make_column, moved
+
+NEVER = 1 << 62
+"""A moment after every other: the end of a tuple that does not expire."""
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_SPARE = 5  # a capacity is at most 1 + 1/4 of what it has to hold: 5/4
+
+
+class Window:
+    """Alive tuples of one input, in arrays that grow and shrink with their number.
+
+    `span` is the length of the interval on which a tuple is alive, in microseconds; None where each tuple
+    brings its own end (windows of rows, and results of other joins).
+    """
+
+    def __init__(self, columns: Sequence[tuple[str, pa.DataType]], span: int | None, alloc: Allocator = heap):
+        self.span, self.alloc = span, alloc
+        self.columns: list[Column] = [make_column(f"col{i}", kind) for i, (_, kind) in enumerate(columns)]
+        self.node = np.empty((0, 2), np.int64)  # key, start: read together, so kept together
+        self.end = np.empty(0, np.int64)
+        self.older = np.empty(0, np.uint32)
+        self.heads = np.zeros(0, np.uint32)
+        self.base = 1  # the number of the tuple in row 0
+        self.first = 1  # the oldest alive
+        self.linked = 1  # one past the newest that probes can find
+        self.next = 1  # one past the newest
+        self.rehashed = 1  # `next` when the slots were last cleared
+        self.max_end = -NEVER
+        self.slack = 0  # how much earlier than a tuple before it any tuple's end has been
+
+    def __len__(self) -> int:
+        return self.next - self.first
+
+    @property
+    def nbytes(self) -> int:
+        own = self.node.nbytes + self.end.nbytes + self.older.nbytes + self.heads.nbytes
+        return own + sum(c.nbytes for c in self.columns)
+
+    @property
+    def shift(self) -> int:
+        return 64 - int(len(self.heads)).bit_length() + 1
+
+    def row(self, number: int) -> int:
+        return number - self.base
+
+    def append(
+        self, key: np.ndarray, start: np.ndarray, end: np.ndarray | None, columns: Sequence[pa.Array]
+    ) -> int:
+        """Add tuples, ordered by start, that probes do not find yet; returns the first one's number."""
+        n = len(key)
+        self._reserve(n)
+        at = self.row(self.next)
+        self.node[at : at + n, 0] = key
+        self.node[at : at + n, 1] = start
+        if self.span is None:
+            assert end is not None
+            self.end[at : at + n] = end
+        for column, array in zip(self.columns, columns, strict=True):
+            column.write(self.alloc, at, array)
+        if n:
+            ends = start + self.span if self.span is not None else self.end[at : at + n]
+            highest = np.maximum.accumulate(ends)
+            np.maximum(highest, self.max_end, out=highest)
+            self.slack = max(self.slack, int((highest - ends).max()))
+            self.max_end = int(highest[-1])
+        number = self.next
+        self.next += n
+        return number
+
+    def link(self, upto: int) -> None:
+        """Let probes find the tuples below this number."""
+        if upto > self.linked:
+            lo, hi = self.row(self.linked), self.row(upto)
+            _link(self.node, self.older, self.heads, self.shift, lo, hi, np.uint32(self.linked & 0xFFFFFFFF))
+            self.linked = upto
+
+    def expire(self, bound: int) -> None:
+        """Forget the oldest tuples, as long as they end before the bound."""
+        lo, hi = self.row(self.first), self.row(self.linked)
+        span = -1 if self.span is None else self.span
+        self.first += int(_expired(self.node, self.end, span, lo, hi, bound))
+
+    def _reserve(self, n: int) -> None:
+        need, capacity = len(self) + n, len(self.node)
+        if self.row(self.next) + n > capacity:
+            if need > capacity * (_SPARE - 1) // _SPARE or capacity > 3 * need + 4096:
+                capacity = max(1024, need + need // (_SPARE - 1))
+            self._move(capacity)
+        slots = 1 << max(4, (len(self.node) * 3 // 4).bit_length())
+        # A slot not written for 2**31 tuples could be taken for an alive one once numbers wrap.
+        if not slots <= len(self.heads) <= 2 * slots or self.next + n - self.rehashed >= 1 << 31:
+            self._rehash(slots)
+
+    def _move(self, capacity: int) -> None:
+        """Move the alive rows to the front of arrays of this capacity."""
+        lo, hi = self.row(self.first), self.row(self.next)
+        self.node = moved(self.alloc, "node", self.node, capacity, lo, hi)
+        self.older = moved(self.alloc, "older", self.older, capacity, lo, hi)
+        if self.span is None:
+            self.end = moved(self.alloc, "end", self.end, capacity, lo, hi)
+        for column in self.columns:
+            column.resize(self.alloc, capacity, lo, hi)
+        self.base = self.first
+
+    def _rehash(self, slots: int) -> None:
+        if len(self.heads) != slots:
+            self.heads = self.alloc("heads", (slots,), np.uint32)
+        self.heads[:] = np.uint32((self.first - 1) & 0xFFFFFFFF)
+        upto, self.linked, self.rehashed = self.linked, self.first, self.first
+        self.link(upto)
+
+
+@njit(cache=True, nogil=True)
+def _link(
+    node: np.ndarray, older: np.ndarray, heads: np.ndarray, shift: int, lo: int, hi: int, number: np.uint32
+) -> None:
+    s = np.uint64(shift)
+    for row in range(lo, hi):
+        slot = (np.uint64(node[row, 0]) * _GOLDEN) >> s
+        older[row] = heads[slot]
+        heads[slot] = number
+        number = np.uint32(number + np.uint32(1))
+
+
+@njit(cache=True, nogil=True)
+def _expired(node: np.ndarray, end: np.ndarray, span: int, lo: int, hi: int, bound: int) -> int:
+    row = lo
+    if span >= 0:
+        while row < hi and node[row, 1] + span < bound:
+            row += 1
+    else:
+        while row < hi and end[row] < bound:
+            row += 1
+    return row - lo

@@ -1,0 +1,226 @@
+"""Recomputes a query with DuckDB and compares it with what a run wrote."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import math
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from thalweg.catalog.model import Catalog
+from thalweg.errors import UserError
+from thalweg.oracle.sources import ReadStatic, create_relation, first_line, parquet_files, quoted, scan
+from thalweg.oracle.statement import duplicates_sql, expected_sql, relation_names, types_of
+from thalweg.oracle.translate import translate
+from thalweg.oracle.types import duck_type
+from thalweg.query.model import Expr, Query, WindowKind
+
+if TYPE_CHECKING:
+    import duckdb
+
+__all__ = ["Verdict", "connect", "expected_sql", "load", "verify"]
+
+_EXAMPLES = 5
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How the results found compare with those expected, as multisets."""
+
+    same: bool
+    expected: int
+    found: int
+    missing: int
+    extra: int
+    examples: list[dict[str, Any]]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def verify(
+    query: Query, catalog: Catalog, out_dir: Path, *, read_static: ReadStatic | None = None
+) -> Verdict:
+    """Compares the results of a run under `out_dir` with the query recomputed over the same sources."""
+    folder = out_dir / "results" / query.name
+    files = parquet_files(folder)
+    if not files:
+        raise UserError(
+            f"there are no results of query {query.name!r} under {out_dir}",
+            remedy=f"expected {folder}/*.parquet, as `thalweg run --out {out_dir}` writes them",
+        )
+    with connect() as con:
+        load(con, query, catalog, out_dir=out_dir, read_static=read_static)
+        return _compare(con, query, catalog, files)
+
+
+@contextmanager
+def connect() -> Iterator[duckdb.DuckDBPyConnection]:
+    """A DuckDB of its own that moves to disk what does not fit in memory."""
+    import duckdb
+
+    with tempfile.TemporaryDirectory(prefix="thalweg-verify-") as spill:
+        con = duckdb.connect(
+            config={
+                "temp_directory": spill,
+                "preserve_insertion_order": False,
+                "autoinstall_known_extensions": False,
+                "autoload_known_extensions": False,
+            }
+        )
+        try:
+            con.execute("SET TimeZone = 'UTC'")
+            with suppress(duckdb.Error):  # a Spark may be running beside it
+                con.execute("SET memory_limit = '60%'")
+            yield con
+        finally:
+            con.close()
+
+
+def load(
+    con: duckdb.DuckDBPyConnection,
+    query: Query,
+    catalog: Catalog,
+    *,
+    out_dir: Path | None = None,
+    read_static: ReadStatic | None = None,
+) -> None:
+    """Creates the relations that the query reads, less what a run kept aside, and checks its expressions."""
+    for name, relation in relation_names(query).items():
+        late = out_dir / "late" / name if out_dir is not None else None
+        create_relation(con, catalog.streams[name], relation, late=late, read_static=read_static)
+        _refuse_duplicates(con, query, catalog, name, relation)
+    _check_expressions(con, query, catalog)
+
+
+def _refuse_duplicates(
+    con: duckdb.DuckDBPyConnection, query: Query, catalog: Catalog, name: str, relation: str
+) -> None:
+    stream = catalog.streams[name]
+    if not any(i.stream == name and i.window.kind is WindowKind.ROWS for i in query.inputs):
+        return
+    found = con.execute(duplicates_sql(stream, relation)).fetchall()
+    if found:
+        columns = (stream.time, *stream.order)
+        named = "; ".join(
+            ", ".join(f"{c} = {_plain(v)}" for c, v in zip(columns, row[:-1], strict=True)) for row in found
+        )
+        raise UserError(
+            f"stream {name!r} has a window of rows, and several tuples with the same time and order: {named}",
+            remedy="declare an `order` in the catalog that tells them apart",
+        )
+
+
+def _check_expressions(con: duckdb.DuckDBPyConnection, query: Query, catalog: Catalog) -> None:
+    """Binds each expression alone, so that an error can name it."""
+    import duckdb
+
+    types = types_of(query, catalog)
+    names = {alias: f"i{n}" for n, alias in enumerate(query.aliases)}
+    nothing = ", ".join(
+        "(SELECT " + ", ".join(f"NULL::{duck_type(t)} AS {quoted(c)}" for c, t in types[a].items()) + f") {n}"
+        for a, n in names.items()
+    )
+    pairs = (
+        e for q in query.equalities for e in (q.left, q.right, Expr(f"({q.left.sql}) = ({q.right.sql})"))
+    )
+    filters = (e for i in query.inputs for e in i.filters)
+    for expr in (*pairs, *filters, *query.conditions, *(o.expr for o in query.outputs)):
+        sql = translate(expr, types, names, "NULL::TIMESTAMPTZ")
+        try:
+            con.execute(f"EXPLAIN SELECT {sql} FROM {nothing}").fetchall()
+        except duckdb.Error as error:
+            raise _cannot(expr, error) from error
+
+
+def _cannot(expr: Expr, error: Exception) -> UserError:
+    return UserError(
+        f"DuckDB can't evaluate {expr.sql} ({first_line(error)})", remedy="verify a query without it"
+    )
+
+
+def _compare(
+    con: duckdb.DuckDBPyConnection, query: Query, catalog: Catalog, files: tuple[str, ...]
+) -> Verdict:
+    import duckdb
+
+    source = scan(files)
+    try:
+        described = con.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
+        (found,) = con.execute(f"SELECT count(*) FROM {source}").fetchone() or (0,)
+    except duckdb.Error as error:
+        raise UserError(f"the results of query {query.name!r} can't be read: {first_line(error)}") from error
+    names = [o.name for o in query.outputs]
+    if [row[0] for row in described] != names:
+        raise UserError(
+            f"the results of query {query.name!r} have the columns {', '.join(row[0] for row in described)}",
+            remedy=f"the query gives {', '.join(names)}: they come from another query",
+        )
+    expected = expected_sql(query, catalog)
+    try:
+        given = con.execute(f"DESCRIBE {expected}").fetchall()
+        ours = ", ".join(
+            _alike(f"c{n}", mine[1], theirs[1])
+            for n, (mine, theirs) in enumerate(zip(given, described, strict=True))
+        )
+        columns = ", ".join(f"c{n}" for n in range(len(names)))
+        theirs = ", ".join(f"{quoted(name)} AS c{n}" for n, name in enumerate(names))
+        con.execute(
+            f'CREATE TEMP TABLE "@difference" AS SELECT {columns}, sum(one) AS times FROM '
+            f"(SELECT {ours}, 1 AS one FROM ({expected}) UNION ALL SELECT {theirs}, -1 AS one FROM {source}) "
+            f"GROUP BY {columns} HAVING sum(one) <> 0"
+        )
+    except (duckdb.DataError, duckdb.ProgrammingError, duckdb.NotSupportedError) as error:
+        raise UserError(f"DuckDB can't compute query {query.name!r}: {first_line(error)}") from error
+    (missing, extra) = con.execute(
+        "SELECT coalesce(sum(times) FILTER (times > 0), 0), coalesce(-sum(times) FILTER (times < 0), 0) "
+        'FROM "@difference"'
+    ).fetchone() or (0, 0)
+    examples = [
+        *_examples(con, names, columns, "missing", "times > 0"),
+        *_examples(con, names, columns, "extra", "times < 0"),
+    ]
+    missing, extra = int(missing), int(extra)
+    return Verdict(missing == extra == 0, found + missing - extra, found, missing, extra, examples)
+
+
+def _alike(column: str, mine: str, theirs: str) -> str:
+    """A column of ours in the form of theirs, where that holds less than DuckDB computed."""
+    if mine != theirs and theirs.startswith(("DECIMAL", "FLOAT")):
+        return f"TRY_CAST({column} AS {theirs}) AS {column}"
+    return column
+
+
+def _examples(
+    con: duckdb.DuckDBPyConnection, names: list[str], columns: str, kind: str, which: str
+) -> list[dict[str, Any]]:
+    rows = con.execute(
+        f'SELECT {columns} FROM "@difference" WHERE {which} ORDER BY ALL LIMIT {_EXAMPLES}'
+    ).fetchall()
+    return [{"kind": kind, "row": {n: _plain(v) for n, v in zip(names, row, strict=True)}} for row in rows]
+
+
+def _plain(value: Any) -> Any:
+    """A value that JSON can hold.
+
+    >>> _plain([datetime.date(2024, 1, 2), math.nan, {"a": b"x"}])
+    ['2024-01-02', 'NaN', {'a': 'eA=='}]
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat()
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return base64.b64encode(bytes(value)).decode()
+    if isinstance(value, dict):
+        return {str(_plain(k)): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple, set)):
+        return [_plain(v) for v in value]
+    return str(value)

@@ -1,0 +1,1 @@
+"""What will be done: deployments, their checks, how they are explained, saved and read back."""

@@ -1,0 +1,216 @@
+"""A deployment: operators, each at a site, and edges that carry streams between them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+from thalweg.errors import UserError
+
+_OPERATOR_KEYS = ("id", "kind", "site", "inputs")
+_EDGE_KEYS = ("from", "to", "from_site", "to_site", "streams", "tuples_per_s", "bytes_per_s")
+
+
+@dataclass(frozen=True)
+class Operator:
+    """Something done at a site; `details` say what, by keys that depend on the kind."""
+
+    id: str
+    kind: str
+    site: str
+    inputs: tuple[str, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        if taken := set(_OPERATOR_KEYS) & set(self.details):
+            raise ValueError(f"operator {self.id}: details can't be called {', '.join(sorted(taken))}")
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "kind": self.kind,
+            "site": self.site,
+            "inputs": list(self.inputs),
+            **self.details,
+        }
+
+
+@dataclass(frozen=True)
+class Edge:
+    """What flows from one operator to another: whose tuples, and how much of them."""
+
+    source: str
+    target: str
+    source_site: str
+    target_site: str
+    streams: tuple[str, ...]
+    tuples_per_s: float
+    bytes_per_s: float
+
+    def __post_init__(self) -> None:
+        for rate in (self.tuples_per_s, self.bytes_per_s):
+            if not (math.isfinite(rate) and rate >= 0):
+                raise ValueError(f"edge {self.source} -> {self.target}: {rate} is not a rate")
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "from": self.source,
+            "to": self.target,
+            "from_site": self.source_site,
+            "to_site": self.target_site,
+            "streams": list(self.streams),
+            "tuples_per_s": self.tuples_per_s,
+            "bytes_per_s": self.bytes_per_s,
+        }
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """An acyclic graph of operators; one that hangs together wrongly can't be built.
+
+    >>> source = Operator("a", "source", "n1", details={"stream": "s1"})
+    >>> sink = Operator("out", "sink", "n2", ("a",))
+    >>> plan = Deployment((source, sink), (Edge("a", "out", "n1", "n2", ("a",), 10.0, 80.0),))
+    >>> print(plan.explain())
+    out: sink at n2
+      <- a, n1 to n2: 10 tuples/s, 80 bytes/s
+      a: source at n1 (stream s1)
+    >>> Deployment.from_json(plan.to_json()) == plan
+    True
+    """
+
+    operators: tuple[Operator, ...]
+    edges: tuple[Edge, ...]
+
+    def __post_init__(self) -> None:
+        by_id = {o.id: o for o in self.operators}
+        if len(by_id) < len(self.operators):
+            raise ValueError("two operators have the same id")
+        for operator in self.operators:
+            if unknown := sorted(set(operator.inputs) - by_id.keys()):
+                raise ValueError(f"operator {operator.id} reads {', '.join(unknown)}, which does not exist")
+            if len(set(operator.inputs)) < len(operator.inputs):
+                raise ValueError(f"operator {operator.id} reads the same input twice")
+        wanted = {(i, o.id) for o in self.operators for i in o.inputs}
+        drawn = [(e.source, e.target) for e in self.edges]
+        if wanted != set(drawn) or len(drawn) > len(wanted):
+            odd = sorted(wanted.symmetric_difference(drawn)) or sorted(d for d in drawn if drawn.count(d) > 1)
+            raise ValueError(f"inputs and edges differ: {odd[0][0]} -> {odd[0][1]}")
+        for edge in self.edges:
+            if (by_id[edge.source].site, by_id[edge.target].site) != (edge.source_site, edge.target_site):
+                raise ValueError(f"edge {edge.source} -> {edge.target} is not between its operators' sites")
+        try:
+            TopologicalSorter({o.id: o.inputs for o in self.operators}).prepare()
+        except CycleError as error:
+            raise ValueError(f"operators feed each other in a circle: {' -> '.join(error.args[1])}") from None
+
+    def operator(self, id_: str) -> Operator:
+        return next(o for o in self.operators if o.id == id_)
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        return tuple(sorted({o.site for o in self.operators}))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "operators": [o.to_json() for o in self.operators],
+            "edges": [e.to_json() for e in self.edges],
+        }
+
+    @classmethod
+    def from_json(cls, data: Any, *, where: str | None = None) -> Deployment:
+        """Reads back what `to_json` gave; anything else is an error that says what is wrong with it."""
+        try:
+            _only(data, ("operators", "edges"), "a deployment")
+            return cls(
+                tuple(_operator(o) for o in _list(data["operators"], "operators")),
+                tuple(_edge(e) for e in _list(data["edges"], "edges")),
+            )
+        except ValueError as error:
+            raise UserError(f"this is not a deployment: {error}", where=where) from error
+
+    def explain(self) -> str:
+        """The deployment as indented text, from its sinks down to its sources."""
+        read = {i for o in self.operators for i in o.inputs}
+        lines: list[str] = []
+        for operator in self.operators:
+            if operator.id not in read:
+                self._explain(operator, 0, lines)
+        return "\n".join(lines)
+
+    def _explain(self, operator: Operator, depth: int, lines: list[str]) -> None:
+        pad = "  " * depth
+        details = ", ".join(
+            f"{k} {_shown(v)}" for k, v in operator.details.items() if v not in ([], {}, None)
+        )
+        lines.append(
+            f"{pad}{operator.id}: {operator.kind} at {operator.site}" + (f" ({details})" if details else "")
+        )
+        for name in operator.inputs:
+            edge = next(e for e in self.edges if (e.source, e.target) == (name, operator.id))
+            way = (
+                "" if edge.source_site == edge.target_site else f", {edge.source_site} to {edge.target_site}"
+            )
+            rates = f"{edge.tuples_per_s:,.6g} tuples/s, {edge.bytes_per_s:,.6g} bytes/s"
+            lines.append(f"{pad}  <- {name}{way}: {rates}")
+            self._explain(self.operator(name), depth + 1, lines)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(_shown, value))
+    if isinstance(value, dict):
+        return "; ".join(f"{k}: {_shown(v)}" for k, v in value.items())
+    return str(value)
+
+
+def _only(data: Any, keys: tuple[str, ...], what: str) -> None:
+    if not isinstance(data, dict):
+        raise ValueError(f"{what} is an object, not {type(data).__name__}")
+    if missing := [k for k in keys if k not in data]:
+        raise ValueError(f"{what} lacks {', '.join(missing)}")
+    if unknown := sorted(set(data) - set(keys)):
+        raise ValueError(f"{what} has {', '.join(unknown)}, which this version does not know")
+
+
+def _list(value: Any, what: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError(f"{what} is not a list")
+    return value
+
+
+def _text(value: Any, what: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{what} is not a name: {value!r}")
+    return value
+
+
+def _names(value: Any, what: str) -> tuple[str, ...]:
+    return tuple(_text(v, what) for v in _list(value, what))
+
+
+def _number(value: Any, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(f"{what} is not a number: {value!r}")
+    return float(value)
+
+
+def _operator(data: Any) -> Operator:
+    if not isinstance(data, dict):
+        raise ValueError("an operator is not an object")
+    if missing := [k for k in _OPERATOR_KEYS if k not in data]:
+        raise ValueError(f"an operator lacks {', '.join(missing)}")
+    details = {k: v for k, v in data.items() if k not in _OPERATOR_KEYS}
+    id_, kind, site = (_text(data[k], f"an operator's {k}") for k in ("id", "kind", "site"))
+    return Operator(id_, kind, site, _names(data["inputs"], f"operator {id_}: inputs"), details)
+
+
+def _edge(data: Any) -> Edge:
+    _only(data, _EDGE_KEYS, "an edge")
+    source, target, source_site, target_site = (_text(data[k], f"an edge's {k}") for k in _EDGE_KEYS[:4])
+    streams = _names(data["streams"], "an edge's streams")
+    tuples, size = (_number(data[k], f"an edge's {k}") for k in _EDGE_KEYS[5:])
+    return Edge(source, target, source_site, target_site, streams, tuples, size)

@@ -1,0 +1,68 @@
+"""Windows of rows: a tuple is alive until the k-th later one of its stream comes, and not at that moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from thalweg.errors import UserError
+from thalweg.kernel.window import NEVER
+from thalweg.programs.spec import START, Port
+
+
+@dataclass
+class Clock:
+    """Counts the tuples of one stream in their order. `tail` has the times of the last k of them.
+
+    >>> clock = Clock(2, 0, np.empty(0, np.int64))
+    >>> clock.advance(np.array([10, 20, 30]))  # the first ends when the third comes: its last moment is 29
+    (array([0, 1, 2]), array([                 29, 4611686018427387904, 4611686018427387904]), (0, array([], dtype=int64)))
+    >>> clock.advance(np.array([40]))[2]  # and now the second's end is known
+    (1, array([39]))
+    """
+
+    rows: int
+    next: int
+    tail: np.ndarray
+
+    def advance(self, times: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple[int, np.ndarray]]:
+        """Count further tuples, in order: their numbers, their last moments, and those learnt of earlier ones."""
+        waiting = len(self.tail)
+        known = np.concatenate([self.tail, times])
+        ends = np.full(len(known), NEVER, np.int64)
+        decided = max(0, len(known) - self.rows)
+        ends[:decided] = known[self.rows :] - 1
+        first = self.next - waiting
+        seq = np.arange(self.next, self.next + len(times))
+        self.next += len(times)
+        self.tail = known[decided:].copy() if decided else known
+        return seq, ends[waiting:], (first, ends[: min(decided, waiting)])
+
+
+def order_rows(port: Port, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The tuples in the order in which a window of rows counts them: by time, then the declared columns."""
+    keys = [START, *port.order]
+    index = pc.sort_indices(batch.select(keys), sort_keys=[(k, "ascending") for k in keys])
+    ordered = batch.take(index)
+    if ordered.num_rows > 1:
+        same = np.ones(ordered.num_rows - 1, bool)
+        for key in keys:
+            column = ordered.column(key)
+            a, b = column.slice(0, len(column) - 1), column.slice(1)
+            equal = pc.or_(pc.equal(a, b).fill_null(False), pc.and_(a.is_null(), b.is_null()))
+            same &= np.asarray(equal).astype(bool)
+        if same.any():
+            at = int(np.flatnonzero(same)[0])
+            moment = np.datetime64(int(ordered.column(START)[at].as_py()), "us")
+            names = ", ".join(n.split(".", 1)[-1] for n in port.order)
+            values = ", ".join(repr(ordered.column(o)[at].as_py()) for o in port.order)
+            raise UserError(
+                f"stream {port.name}: two tuples have the time {moment}"
+                + (f" and the order ({names}) = ({values})" if port.order else "")
+                + ", so a window of rows can't tell which comes first",
+                remedy="declare an `order` column in the catalog that tells them apart",
+            )
+    return ordered

@@ -1,0 +1,32 @@
+"""What is asked: SQL text in; streams, windows and the join graph out."""
+
+from thalweg.query.classes import classes
+from thalweg.query.model import (
+    RESULT_TIME,
+    Equality,
+    Expr,
+    Input,
+    Output,
+    Query,
+    Window,
+    WindowKind,
+    connected,
+    quoted,
+)
+from thalweg.query.parse import Schemas, parse
+
+__all__ = [
+    "RESULT_TIME",
+    "Equality",
+    "Expr",
+    "Input",
+    "Output",
+    "Query",
+    "Schemas",
+    "Window",
+    "WindowKind",
+    "classes",
+    "connected",
+    "parse",
+    "quoted",
+]

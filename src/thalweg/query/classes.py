@@ -1,0 +1,42 @@
+"""Which expressions a query makes equal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+
+from thalweg.query.model import Equality, Expr
+
+
+def _text(expr: Expr) -> Hashable:
+    return expr.sql
+
+
+def classes(
+    equalities: Iterable[Equality], key: Callable[[Expr], Hashable] = _text
+) -> list[dict[str, list[Expr]]]:
+    """The classes of expressions that are equal in every result: for each, alias -> its expressions.
+
+    An alias has several expressions in a class when the query implies that they are equal.
+
+    >>> x, y, z = Expr.column("a", "x"), Expr.column("a", "y"), Expr.column("b", "z")
+    >>> [{a: [e.sql for e in es] for a, es in c.items()} for c in classes([Equality(x, z), Equality(y, z)])]
+    [{'a': ['`a`.`x`', '`a`.`y`'], 'b': ['`b`.`z`']}]
+    """
+    member: dict[Hashable, dict[Hashable, Expr]] = {}
+    for equality in equalities:
+        for side in (equality.left, equality.right):
+            member.setdefault(key(side), {key(side): side})
+        left, right = member[key(equality.left)], member[key(equality.right)]
+        if left is not right:
+            left.update(right)
+            for k in right:
+                member[k] = left
+    order = list(member)
+    found: list[dict[str, list[Expr]]] = []
+    for group in {id(g): g for g in member.values()}.values():
+        by_alias: dict[str, list[Expr]] = {}
+        for expr in (group[k] for k in sorted(group, key=order.index)):
+            (alias,) = expr.aliases
+            by_alias.setdefault(alias, []).append(expr)
+        found.append(by_alias)
+    return found

@@ -1,0 +1,145 @@
+"""Conditions: split on AND, then told apart into equalities, filters and the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sqlglot.tokenizer_core import TokenType
+
+from thalweg.query.expressions import read_expression
+from thalweg.query.lexer import Lexed
+from thalweg.query.model import Equality, Expr
+from thalweg.query.names import Resolved, Scope
+from thalweg.query.statement import Span
+
+_COMPARING = frozenset(
+    {
+        TokenType.EQ,
+        TokenType.NEQ,
+        TokenType.LT,
+        TokenType.LTE,
+        TokenType.GT,
+        TokenType.GTE,
+        TokenType.NULLSAFE_EQ,
+        TokenType.NOT,
+    }
+)
+_PREDICATES = frozenset({"AND", "OR", "NOT", "IS", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "BETWEEN"})
+_NO_KEYS = ("map", "variant")
+
+
+@dataclass
+class Conditions:
+    """A query's conditions, sorted by what they do."""
+
+    equalities: list[Equality] = field(default_factory=list)
+    filters: dict[str, list[Expr]] = field(default_factory=dict)
+    others: list[Expr] = field(default_factory=list)
+
+    def add(self, lexed: Lexed, span: Span, scope: Scope) -> None:
+        """Take in a whole condition of WHERE or ON."""
+        for part in conjuncts(lexed, span):
+            self._add_one(lexed, part, scope)
+
+    def equate(self, left: Resolved, right: Resolved) -> None:
+        """Take in the equality of two columns."""
+        self.equalities.append(Equality(Expr(left.sql), Expr(right.sql)))
+
+    def _add_one(self, lexed: Lexed, span: Span, scope: Scope) -> None:
+        if (at := _equals(lexed, span)) is not None:
+            left, right = (
+                read_expression(lexed, _unwrapped(lexed, side), scope)
+                for side in ((span[0], at), (at + 1, span[1]))
+            )
+            if len(left.aliases) == len(right.aliases) == 1 and left.aliases != right.aliases:
+                for side in (left, right):
+                    check_key(lexed, span, side.plain)
+                self.equalities.append(Equality(left.expr, right.expr))
+                return
+        whole = read_expression(lexed, span, scope)
+        expr = Expr(f"({whole.expr.sql})") if _has_or(lexed, span) else whole.expr
+        if len(whole.aliases) > 1:
+            self.others.append(expr)
+        else:
+            # A condition over no stream at all holds for every tuple of any one of them.
+            alias = next(iter(whole.aliases), next(iter(scope.columns)))
+            self.filters.setdefault(alias, []).append(expr)
+
+
+def check_key(lexed: Lexed, span: Span, column: Resolved | None) -> None:
+    """Refuse a key whose type has no equality."""
+    if column is None or column.type is None:
+        return
+    for part in column.type.within():
+        if part.name in _NO_KEYS:
+            name = ".".join((column.alias, column.column, *column.fields))
+            raise lexed.error(
+                lexed.tokens[span[0]],
+                f"{name} can't be a key: it is of type {column.type.sql}",
+                f"compare a part of it; a {part.name} has no equality",
+            )
+
+
+def conjuncts(lexed: Lexed, span: Span) -> Iterator[Span]:
+    """The parts of a condition that AND joins, also those in parentheses."""
+    pending = [span]
+    while pending:
+        span = _unwrapped(lexed, pending.pop())
+        cuts: list[int] = []
+        between = 0
+        for i in _level(lexed, span):
+            word = lexed.word(i)
+            if word == "BETWEEN":
+                between += 1
+            elif word == "AND" and between:
+                between -= 1
+            elif word == "AND":
+                cuts.append(i)
+        if not cuts or _has_or(lexed, span):
+            yield span
+            continue
+        starts, ends = [span[0], *(c + 1 for c in cuts)], [*cuts, span[1]]
+        for start, end in zip(starts, ends, strict=True):
+            if start == end:
+                raise lexed.error(lexed.at(end), "a condition was expected here")
+        pending.extend(reversed(list(zip(starts, ends, strict=True))))
+
+
+def _level(lexed: Lexed, span: Span) -> Iterator[int]:
+    """The tokens of a span that are in no bracket or CASE inside it."""
+    i = span[0]
+    while i < span[1]:
+        yield i
+        i = lexed.skip(i)
+
+
+def _unwrapped(lexed: Lexed, span: Span) -> Span:
+    """A span without the parentheses around the whole of it."""
+    start, end = span
+    while (
+        start < end - 2
+        and lexed.tokens[start].token_type is TokenType.L_PAREN
+        and lexed.closing.get(start) == end - 1
+        and not any(
+            lexed.tokens[i].token_type is TokenType.COMMA for i in _level(lexed, (start + 1, end - 1))
+        )
+    ):
+        start, end = start + 1, end - 1
+    return start, end
+
+
+def _has_or(lexed: Lexed, span: Span) -> bool:
+    return any(lexed.word(i) == "OR" for i in _level(lexed, span))
+
+
+def _equals(lexed: Lexed, span: Span) -> int | None:
+    """Where the = of a plain equality stands; anything else that compares makes it something else."""
+    found = None
+    for i in _level(lexed, span):
+        kind = lexed.tokens[i].token_type
+        if kind is TokenType.EQ and found is None and span[0] < i < span[1] - 1:
+            found = i
+        elif kind in _COMPARING or lexed.word(i) in _PREDICATES:
+            return None
+    return found

@@ -1,0 +1,216 @@
+"""What is asked: streams with windows, the equalities that connect them, what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from itertools import groupby
+
+import sqlglot
+from sqlglot import exp
+
+RESULT_TIME = "result_time"
+"""A column every query may select: the greatest time among a result's members."""
+
+
+class WindowKind(StrEnum):
+    RANGE = "range"
+    ROWS = "rows"
+    UNBOUNDED = "unbounded"
+
+
+@dataclass(frozen=True)
+class Window:
+    """How long a tuple stays alive: a span of microseconds, a number of later tuples, or for ever."""
+
+    kind: WindowKind
+    size: int = 0
+    slide: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind is WindowKind.ROWS and self.size < 1:
+            raise ValueError("a window of rows holds at least one row")
+        if self.size < 0 or (self.slide is not None and self.slide <= 0):
+            raise ValueError("a window can't be negative and a slide must be positive")
+
+
+def quoted(name: str) -> str:
+    """A name in backticks.
+
+    >>> quoted("a`b")
+    '`a``b`'
+    """
+    return "`" + name.replace("`", "``") + "`"
+
+
+@dataclass(frozen=True)
+class Expr:
+    """A deterministic Spark SQL expression; every column in it is written `alias`.`column`.
+
+    >>> Expr("`a`.`x` + 1").columns
+    (('a', 'x'),)
+    """
+
+    sql: str
+
+    @classmethod
+    def column(cls, alias: str, column: str) -> Expr:
+        """A column of one alias.
+
+        >>> Expr.column("a", "x").sql
+        '`a`.`x`'
+        """
+        return cls(f"{quoted(alias)}.{quoted(column)}")
+
+    @property
+    def tree(self) -> exp.Expression:
+        """The expression as sqlglot reads it, a new one each time."""
+        return _parse(self.sql)
+
+    @property
+    def columns(self) -> tuple[tuple[str, str], ...]:
+        """The (alias, column) pairs it reads, sorted; the result time has the alias ''."""
+        return tuple(sorted({(alias, column) for alias, column, _, _ in _columns(self.sql)}))
+
+    @property
+    def aliases(self) -> frozenset[str]:
+        return frozenset(alias for alias, _ in self.columns if alias)
+
+    def rename(self, naming: Callable[[str, str], str]) -> str:
+        """Its text with every column written as `naming(alias, column)` says; all else stays as it is.
+
+        >>> Expr("`a`.`x` + `b`.`x`").rename(lambda alias, column: f"{alias}_{column}")
+        'a_x + b_x'
+        """
+        text = self.sql
+        for alias, column, start, end in sorted(_columns(self.sql), key=lambda c: -c[2]):
+            text = text[:start] + naming(alias, column) + text[end + 1 :]
+        return text
+
+
+def _parse(sql: str) -> exp.Expression:
+    tree = sqlglot.parse_one(_SELECT + sql, dialect="spark")
+    found: exp.Expression = tree.expressions[0]
+    return found.pop()
+
+
+@lru_cache(maxsize=4096)
+def _columns(sql: str) -> tuple[tuple[str, str, int, int], ...]:
+    """Every column read, with its alias and where it begins and ends."""
+    found = {}
+    for node in _parse(sql).find_all(exp.Column):
+        parts = node.parts[:2]
+        start, end = (p - len(_SELECT) for p in (parts[0].meta["start"], parts[-1].meta["end"]))
+        found[start] = (parts[0].name if len(parts) > 1 else "", parts[-1].name, start, end)
+    return tuple(found.values())
+
+
+_SELECT = "SELECT "
+
+
+@dataclass(frozen=True)
+class Input:
+    """One stream of the FROM clause, under its alias, with the conditions on it alone."""
+
+    alias: str
+    stream: str
+    window: Window
+    filters: tuple[Expr, ...] = ()
+
+
+@dataclass(frozen=True)
+class Equality:
+    """An equality that connects two streams; each side reads one alias."""
+
+    left: Expr
+    right: Expr
+
+    def __post_init__(self) -> None:
+        if (
+            len(self.left.aliases) != 1
+            or len(self.right.aliases) != 1
+            or self.left.aliases == self.right.aliases
+        ):
+            raise ValueError(f"not an equality between two streams: {self.left.sql} = {self.right.sql}")
+
+
+@dataclass(frozen=True)
+class Output:
+    """A column of the result."""
+
+    name: str
+    expr: Expr
+
+
+@dataclass(frozen=True)
+class Query:
+    """A windowed N-way join. `conditions` are the comparisons between streams that do not connect them."""
+
+    name: str
+    text: str
+    inputs: tuple[Input, ...]
+    equalities: tuple[Equality, ...]
+    conditions: tuple[Expr, ...]
+    outputs: tuple[Output, ...]
+
+    def __post_init__(self) -> None:
+        aliases = self.aliases
+        if len(aliases) < 2:
+            raise ValueError(f"query {self.name}: a join has two streams or more")
+        for what, names in (("aliases", aliases), ("output columns", tuple(o.name for o in self.outputs))):
+            if twice := repeated(names):
+                raise ValueError(f"query {self.name}: two {what} are called {twice}")
+        sides = [side for e in self.equalities for side in (e.left, e.right)]
+        read = [*sides, *self.conditions, *(o.expr for o in self.outputs)]
+        if unknown := sorted(frozenset().union(*(e.aliases for e in read)) - set(aliases)):
+            raise ValueError(f"query {self.name}: there is no alias {', '.join(unknown)}")
+        for i in self.inputs:
+            if any(f.aliases - {i.alias} for f in i.filters):
+                raise ValueError(f"query {self.name}: a filter of {i.alias} reads another stream")
+        if len(parts := connected(aliases, self.equalities)) > 1:
+            raise ValueError(f"query {self.name}: no equality connects {' and '.join(map(str, parts))}")
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        return tuple(i.alias for i in self.inputs)
+
+    @property
+    def slide(self) -> int | None:
+        """The smallest slide of its windows, in microseconds."""
+        return min((i.window.slide for i in self.inputs if i.window.slide), default=None)
+
+    def input(self, alias: str) -> Input:
+        return next(i for i in self.inputs if i.alias == alias)
+
+    def columns_after_join(self, alias: str) -> tuple[str, ...]:
+        """The columns of one input that outputs and conditions still read."""
+        read = [c for e in (*self.conditions, *(o.expr for o in self.outputs)) for c in e.columns]
+        return tuple(sorted({column for a, column in read if a == alias}))
+
+
+def repeated(names: Iterable[str]) -> str | None:
+    """A name that occurs twice, in any case."""
+    for _, same in groupby(sorted(names, key=str.lower), key=str.lower):
+        if len(group := list(same)) > 1:
+            return group[1]
+    return None
+
+
+def connected(aliases: Iterable[str], equalities: Iterable[Equality]) -> list[tuple[str, ...]]:
+    """The parts of a query that equalities connect, each in the order given.
+
+    >>> connected("abc", [Equality(Expr.column("a", "x"), Expr.column("c", "x"))])
+    [('a', 'c'), ('b',)]
+    """
+    part = {alias: [alias] for alias in aliases}
+    for equality in equalities:
+        (left,), (right,) = equality.left.aliases, equality.right.aliases
+        if left in part and right in part and part[left] is not part[right]:
+            part[left].extend(part[right])
+            for alias in part[right]:
+                part[alias] = part[left]
+    order = list(part)
+    found = {id(p): tuple(sorted(p, key=order.index)) for p in part.values()}
+    return list(found.values())

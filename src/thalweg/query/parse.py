@@ -1,0 +1,175 @@
+"""Reads a query: SQL text in, checked model out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from thalweg.catalog.document import suggestion
+from thalweg.query.conditions import Conditions, check_key
+from thalweg.query.expressions import parse_tree, read_expression
+from thalweg.query.lexer import Lexed
+from thalweg.query.model import Expr, Input, Output, Query, connected
+from thalweg.query.names import Scope, UnresolvedError
+from thalweg.query.statement import Span, Statement, read_statement
+
+Schemas = Mapping[str, Mapping[str, str]]
+"""The columns of every stream and their Spark SQL types."""
+
+
+def parse(text: str, *, name: str, schemas: Schemas, where: str | None = None) -> Query:
+    """Read a query over streams with the given columns; `where` is the file for messages.
+
+    >>> query = parse(
+    ...     "SELECT a.x FROM s [RANGE 5 MINUTES] a JOIN t [ROWS 10] b ON a.x = b.x WHERE b.y > 1",
+    ...     name="q",
+    ...     schemas={"s": {"x": "int"}, "t": {"x": "int", "y": "int"}},
+    ... )
+    >>> query.equalities[0].right.sql, query.inputs[1].filters[0].sql
+    ('`b`.`x`', '`b`.`y` > 1')
+    """
+    statement = read_statement(text, where or f"query {name}")
+    lexed = statement.lexed
+    streams = _streams(statement, schemas)
+    scope = Scope(
+        {ref.alias: schemas[stream] for ref, stream in zip(statement.streams, streams, strict=True)}
+    )
+    conditions = Conditions()
+    _using(statement, scope, conditions)
+    for span in statement.conditions:
+        conditions.add(lexed, span, scope)
+    outputs = _outputs(statement, scope)
+    parts = connected(scope.columns, conditions.equalities)
+    if len(parts) > 1:
+        shown = " and ".join(f"({', '.join(part)})" for part in parts)
+        raise lexed.error(
+            statement.streams[0].token,
+            f"no equality connects {shown}",
+            f"add one, for example {parts[0][0]}.column = {parts[1][0]}.column",
+        )
+    return Query(
+        name=name,
+        text=text,
+        inputs=tuple(
+            Input(ref.alias, stream, ref.window, tuple(conditions.filters.get(ref.alias, ())))
+            for ref, stream in zip(statement.streams, streams, strict=True)
+        ),
+        equalities=tuple(dict.fromkeys(conditions.equalities)),
+        conditions=tuple(dict.fromkeys(conditions.others)),
+        outputs=outputs,
+    )
+
+
+def _streams(statement: Statement, schemas: Schemas) -> list[str]:
+    """The declared name of each stream; aliases must differ."""
+    lexed = statement.lexed
+    found: list[str] = []
+    seen: set[str] = set()
+    for ref in statement.streams:
+        same = [s for s in schemas if s == ref.stream] or [
+            s for s in schemas if s.lower() == ref.stream.lower()
+        ]
+        if len(same) != 1:
+            what = "ambiguous" if same else "unknown"
+            remedy = suggestion(ref.stream, same or schemas)
+            raise lexed.error(ref.token, f"{what} stream {ref.stream[:80]!r}", remedy)
+        found.append(same[0])
+        if ref.alias.lower() in seen:
+            raise lexed.error(
+                ref.token, f"two streams are called {ref.alias!r}", f"write {ref.stream} AS another_name"
+            )
+        seen.add(ref.alias.lower())
+    if len(found) < 2:
+        raise lexed.error(statement.streams[0].token, "a join needs two streams or more", "add one to FROM")
+    return found
+
+
+def _using(statement: Statement, scope: Scope, conditions: Conditions) -> None:
+    """USING (x) is the equality of x before and after the JOIN, and makes it one name."""
+    order = [ref.alias for ref in statement.streams]
+    for number, token in statement.using:
+        lexed, column = statement.lexed, token.text.lower()
+        joined, having = order[number], scope.having(column)
+        before = [alias for alias in having if order.index(alias) < number]
+        if joined not in having or not before:
+            lacking = joined if joined not in having else "no stream before it"
+            what = f"{lacking!r} has no column" if joined not in having else f"{lacking} has a column"
+            raise lexed.error(token, f"{what} {token.text[:80]!r}", suggestion(column, scope.columns[joined]))
+        merged = scope.merged.setdefault(column, [])
+        if len(before) > 1 and not set(before) <= set(merged):
+            choices = " or ".join(f"{alias}.{token.text}" for alias in before)
+            raise lexed.error(token, f"the column {token.text!r} is ambiguous", f"use ON with {choices}")
+        left, right = scope.column(before[0], column), scope.column(joined, column)
+        for side in (left, right):
+            index = lexed.tokens.index(token)
+            check_key(lexed, (index, index + 1), side)
+        conditions.equate(left, right)
+        merged.extend(a for a in (before[0], joined) if a not in merged)
+
+
+def _outputs(statement: Statement, scope: Scope) -> tuple[Output, ...]:
+    found: dict[str, Output] = {}
+    for span in statement.items:
+        for output in _item(statement.lexed, span, scope):
+            if output.name.lower() in found:
+                raise statement.lexed.error(
+                    statement.lexed.tokens[span[0]],
+                    f"two output columns are called {output.name!r}",
+                    "name one of them with AS",
+                )
+            found[output.name.lower()] = output
+    return tuple(found.values())
+
+
+def _item(lexed: Lexed, span: Span, scope: Scope) -> list[Output]:
+    start, end = span
+    if (
+        lexed.tokens[end - 1].token_type is TokenType.STAR
+        and end - start in (1, 3)
+        and lexed.word(start) != "SELECT"
+    ):
+        return _star(lexed, span, scope)
+    alias, span = _alias(lexed, span)
+    expression = read_expression(lexed, span, scope, output=True)
+    if alias is not None:
+        return [Output(alias.text, expression.expr)]
+    if expression.plain is not None:
+        return [Output(expression.plain.name, expression.expr)]
+    last = expression.tree.unnest()
+    if isinstance(last, exp.Dot) and isinstance(last.expression, exp.Identifier):
+        return [Output(last.expression.name, expression.expr)]
+    shown = lexed.write(*span)
+    raise lexed.error(
+        lexed.tokens[start], f"the output column {shown[:60]} has no name", f"write {shown[:60]} AS name"
+    )
+
+
+def _star(lexed: Lexed, span: Span, scope: Scope) -> list[Output]:
+    aliases = list(scope.columns)
+    if span[1] - span[0] == 3:
+        if lexed.tokens[span[0] + 1].token_type is not TokenType.DOT:
+            raise lexed.error(lexed.tokens[span[0]], f"not an expression: {lexed.write(*span)[:80]}")
+        try:
+            aliases = [scope.alias(lexed.tokens[span[0]].text)]
+        except UnresolvedError as error:
+            raise lexed.error(lexed.tokens[span[0]], error.what, error.remedy) from None
+    return [Output(f"{a}_{column}", Expr.column(a, column)) for a in aliases for column in scope.columns[a]]
+
+
+def _alias(lexed: Lexed, span: Span) -> tuple[Token | None, Span]:
+    """The name given to an output column, with or without AS, and what it names."""
+    start, end = span
+    i = start
+    while i < end:
+        if lexed.word(i) == "AS":
+            if i == start or i + 2 != end or not lexed.is_name(i + 1) or not lexed.tokens[i + 1].text.strip():
+                raise lexed.error(lexed.tokens[i], "AS is followed by one name", "write expression AS name")
+            return lexed.tokens[i + 1], (start, i)
+        i = lexed.skip(i)
+    if end - start > 1 and lexed.is_name(end - 1) and lexed.ends_operand(end - 2):
+        tree = parse_tree(lexed, span)
+        if isinstance(tree, exp.Alias) and tree.alias == lexed.tokens[end - 1].text:
+            return lexed.tokens[end - 1], (start, end - 1)
+    return None, span

@@ -1,0 +1,282 @@
+"""The clauses of a query: what is selected, from which streams, under which conditions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NoReturn
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from thalweg.query.lexer import Lexed, lex
+from thalweg.query.model import Window
+from thalweg.query.refused import CLAUSES, JOINS, LATER
+from thalweg.query.windows import HOW, read_window
+
+Span = tuple[int, int]
+"""Tokens from the first index up to, but without, the second."""
+
+_JOIN_WORDS = frozenset({"JOIN", "INNER", "CROSS", *JOINS})
+_AFTER_STREAM = _JOIN_WORDS | {"ON", "USING", "WHERE"} | set(CLAUSES)
+
+
+@dataclass(frozen=True)
+class StreamRef:
+    """A stream of the FROM clause as it is written."""
+
+    token: Token
+    stream: str
+    alias: str
+    window: Window
+
+
+@dataclass
+class Statement:
+    """A query's clauses; expressions are still spans of tokens."""
+
+    lexed: Lexed
+    items: list[Span] = field(default_factory=list)
+    streams: list[StreamRef] = field(default_factory=list)
+    conditions: list[Span] = field(default_factory=list)
+    using: list[tuple[int, Token]] = field(default_factory=list)  # number of the joined stream, column
+
+
+def read_statement(text: str, where: str) -> Statement:
+    """Split a query into its clauses; what it has no place for is refused by name."""
+    lexed = lex(text, where)
+    while lexed.tokens and lexed.tokens[-1].token_type is TokenType.SEMICOLON:
+        lexed.tokens.pop()
+    return _Clauses(lexed).read()
+
+
+class _Clauses:
+    def __init__(self, lexed: Lexed) -> None:
+        self.lexed = lexed
+        self.at = 0
+        self.end = len(lexed.tokens)
+        self.statement = Statement(lexed)
+
+    def read(self) -> Statement:
+        self.check_whole()
+        self.select()
+        self.from_()
+        if self.take("WHERE"):
+            self.statement.conditions.append(self.expression("after WHERE"))
+        if self.at < self.end:
+            self.refuse()
+        return self.statement
+
+    def check_whole(self) -> None:
+        """Refuse what makes it no single SELECT, wherever it stands."""
+        lexed, first = self.lexed, self.lexed.at(0)
+        if first is None:
+            raise lexed.error(None, "the query is empty", f"write SELECT ... FROM ... WHERE ...; {HOW}")
+        if lexed.word(0) == "WITH":
+            self.fail(
+                first, "WITH (common table expressions) is not supported", "write one SELECT over streams"
+            )
+        if lexed.word(0) != "SELECT":
+            self.fail(first, f"a query begins with SELECT, not {lexed.raw(first)[:40]!r}")
+        for i, token in enumerate(lexed.tokens):
+            kind = token.token_type
+            if kind is TokenType.SEMICOLON:
+                self.fail(token, "several statements", "put each query in a file of its own")
+            if kind is TokenType.HINT:
+                self.fail(token, "hints are not supported", "leave it out; the planner chooses the plan")
+            if kind in (TokenType.PLACEHOLDER, TokenType.PARAMETER):
+                self.fail(
+                    token, f"parameters and variables ({token.text}) are not supported", "write the value"
+                )
+            if kind in (TokenType.L_BRACE, TokenType.BLOCK_START):
+                self.fail(token, "templates are not supported", "write the query out")
+            if lexed.word(i) == "SELECT" and i and lexed.at(i - 1).token_type is TokenType.L_PAREN:  # type: ignore[union-attr]
+                self.fail(
+                    token, "subqueries are not supported", "join the stream itself, or make it a stream first"
+                )
+
+    def select(self) -> None:
+        self.at = 1
+        if self.word() == "DISTINCT":
+            self.fail(self.token(), "SELECT DISTINCT is not supported", LATER)
+        if self.word() == "ALL" and self.lexed.word(self.at + 1) != "FROM":
+            self.at += 1
+        start = self.at
+        while self.at < self.end and not (
+            self.word() == "FROM" and self.lexed.word(self.at - 1) != "DISTINCT"
+        ):
+            if self.is_(TokenType.COMMA):
+                self.item(start)
+                start = self.at + 1
+            elif self.word() in CLAUSES and self.lexed.ends_operand(self.at - 1) and not self.after_star():
+                self.refuse()
+            self.at = self.lexed.skip(self.at)
+        if self.at >= self.end:
+            raise self.lexed.error(None, "FROM is missing", f"name the streams; {HOW}")
+        self.item(start)
+        self.at += 1
+
+    def item(self, start: int) -> None:
+        if start == self.at:
+            self.fail(
+                self.token(), "an output column was expected here", "leave out the comma, or write a column"
+            )
+        after_star = self.lexed.tokens[start : self.at]
+        for token, after in pairwise(after_star):
+            if token.token_type is TokenType.STAR and after.text.upper() in ("EXCEPT", "EXCLUDE", "REPLACE"):
+                self.fail(after, f"* {after.text.upper()} is not supported", "list the columns")
+        self.statement.items.append((start, self.at))
+
+    def after_star(self) -> bool:
+        return self.lexed.tokens[self.at - 1].token_type is TokenType.STAR
+
+    def from_(self) -> None:
+        self.stream()
+        joins_open = 0
+        while self.at < self.end:
+            if self.is_(TokenType.COMMA):
+                self.at += 1
+                self.stream()
+            elif self.word() in _JOIN_WORDS:
+                self.join_words()
+                self.stream()
+                joins_open += 1
+            elif self.word() in ("ON", "USING"):
+                if not joins_open:
+                    self.fail(self.token(), f"{self.word()} without a JOIN", "use WHERE with the comma form")
+                joins_open -= 1
+                self.join_condition()
+            else:
+                return
+
+    def join_words(self) -> None:
+        first, words = self.token(), []
+        while self.word() in _JOIN_WORDS and self.word() != "JOIN":
+            words.append(self.word())
+            self.at += 1
+        joins = self.take("JOIN")
+        if self.word() in JOINS:
+            words.append(self.word())
+        for word in words:
+            if word in JOINS:
+                shown = " ".join(w for w in words if w != "LATERAL") + " JOIN" if word != "LATERAL" else word
+                what, remedy = JOINS[word]
+                self.fail(first, f"{shown} is not supported{what}", remedy)
+        if not joins:
+            self.fail(self.lexed.at(self.at), "JOIN was expected here")
+
+    def join_condition(self) -> None:
+        if self.take("ON"):
+            self.statement.conditions.append(self.expression("after ON"))
+            return
+        self.at += 1
+        if not self.is_(TokenType.L_PAREN):
+            self.fail(self.lexed.at(self.at), "USING needs columns in parentheses", "write USING (column)")
+        close = self.lexed.closing[self.at]
+        inside = range(self.at + 1, close)
+        for n, i in enumerate(inside):
+            if n % 2 and self.lexed.tokens[i].token_type is not TokenType.COMMA:
+                self.fail(self.lexed.tokens[i], "a comma was expected here")
+            if n % 2 == 0:
+                if not self.lexed.is_name(i):
+                    self.fail(self.lexed.tokens[i], "a column's name was expected here")
+                self.statement.using.append((len(self.statement.streams) - 1, self.lexed.tokens[i]))
+        if len(inside) % 2 == 0:
+            self.fail(self.lexed.tokens[close], "a column's name was expected here")
+        self.at = close + 1
+
+    def stream(self) -> None:
+        lexed, token = self.lexed, self.lexed.at(self.at)
+        if token is not None and token.token_type is TokenType.L_PAREN:
+            self.fail(token, "parentheses in FROM are not supported", "list the streams with commas or JOIN")
+        if token is None or not lexed.is_name(self.at) or self.word() in _AFTER_STREAM:
+            if token is not None and self.word() in JOINS:
+                self.refuse()
+            self.fail(token, "a stream's name was expected here")
+        self.at += 1
+        if self.is_(TokenType.DOT):
+            self.fail(token, "a stream's name has no dots", "write the name as the catalog has it")
+        if self.is_(TokenType.L_PAREN):
+            self.fail(
+                token, f"{lexed.raw(token)[:40]}(...): table functions are not supported", "name a stream"
+            )
+        alias: Token | None = None
+        window: Window | None = None
+        while self.at < self.end:
+            if self.is_(TokenType.L_BRACKET):
+                if window is not None:
+                    self.fail(self.token(), f"the stream {token.text!r} has two windows", "keep one")
+                close = lexed.closing[self.at]
+                window = read_window(lexed, self.at, close)
+                self.at = close + 1
+            elif alias is None and self.word() == "AS":
+                self.at += 1
+                alias = self.alias()
+            elif alias is None and lexed.is_name(self.at) and self.word() not in _AFTER_STREAM:
+                alias = self.alias()
+            else:
+                break
+        if self.is_(TokenType.L_PAREN):
+            self.fail(self.token(), "names for columns in FROM are not supported", "name outputs with AS")
+        if window is None:
+            if self.word() in CLAUSES:
+                self.refuse()
+            shown = lexed.raw(token) + (f" AS {lexed.raw(alias)}" if alias else "")
+            self.fail(
+                token,
+                f"the stream {token.text!r} has no window",
+                f"write for example {shown} [RANGE 5 MINUTES]",
+            )
+        name = (alias or token).text
+        if not name.strip() or not token.text.strip():
+            self.fail(alias or token, "a name is empty")
+        self.statement.streams.append(StreamRef(token, token.text, name, window))
+
+    def alias(self) -> Token:
+        if not self.lexed.is_name(self.at) or self.word() in _AFTER_STREAM:
+            self.fail(self.lexed.at(self.at), "an alias was expected here")
+        self.at += 1
+        return self.lexed.tokens[self.at - 1]
+
+    def expression(self, place: str) -> Span:
+        """Tokens up to the next clause; a word ends an expression only where an operand has ended."""
+        start = self.at
+        while self.at < self.end and not self.is_(TokenType.COMMA):
+            if self.word() in _AFTER_STREAM and self.lexed.ends_operand(self.at - 1):
+                break
+            self.at = self.lexed.skip(self.at)
+        if start == self.at:
+            self.fail(self.lexed.at(self.at), f"a condition was expected {place}")
+        return start, self.at
+
+    def refuse(self) -> NoReturn:
+        """Say why the token that follows has no place here."""
+        word = self.word()
+        if word in CLAUSES:
+            what, remedy = CLAUSES[word]
+            self.fail(self.token(), f"{what} is not supported", remedy)
+        if word in JOINS:
+            what, remedy = JOINS[word]
+            self.fail(self.token(), f"{word} is not supported{what}", remedy)
+        self.fail(
+            self.token(),
+            f"unexpected {self.lexed.raw(self.token())[:40]!r}",
+            "a query is SELECT ... FROM ... WHERE ...",
+        )
+
+    def fail(self, token: Token | None, what: str, remedy: str | None = None) -> NoReturn:
+        raise self.lexed.error(token, what, remedy)
+
+    def token(self) -> Token:
+        return self.lexed.tokens[self.at]
+
+    def word(self) -> str:
+        return self.lexed.word(self.at) if self.at < self.end else ""
+
+    def is_(self, kind: TokenType) -> bool:
+        return self.at < self.end and self.token().token_type is kind
+
+    def take(self, word: str) -> bool:
+        if self.word() == word:
+            self.at += 1
+            return True
+        return False

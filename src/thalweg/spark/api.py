@@ -1,0 +1,163 @@
+"""The Python interface: joins of DataFrames, streaming or static."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from thalweg.catalog.durations import parse_duration
+from thalweg.errors import UserError
+from thalweg.query import parse
+from thalweg.query.model import RESULT_TIME, Equality, Expr, Input, Output, Query, Window, WindowKind
+from thalweg.spark.compile import StreamInfo, compile_job
+from thalweg.spark.host import joined
+from thalweg.spark.session import prepare
+from thalweg.spark.unpack import LateFiles, counts, unpacked
+
+
+def join(
+    streams: Mapping[str, DataFrame],
+    *,
+    on: str | Sequence[str] | Mapping[str, str | Sequence[str]],
+    within: str | Mapping[str, str],
+    time: str | Mapping[str, str],
+    lateness: str | Mapping[str, str] = "10 seconds",
+    late: str | Path | None = None,
+) -> DataFrame:
+    """All results of the windowed join of two or more streams on equal keys."""
+    if len(streams) < 2:
+        raise UserError("a join needs two streams or more", where="thalweg.join")
+    aliases = list(streams)
+    keys = {a: _columns(streams[a], a, _for(a, on, "on"), "on") for a in aliases}
+    if len({len(k) for k in keys.values()}) != 1:
+        found = ", ".join(f"{a}: {len(k)}" for a, k in keys.items())
+        raise UserError(f"`on` has different numbers of columns ({found})", where="thalweg.join")
+    times = {a: _columns(streams[a], a, _for(a, time, "time"), "time")[0] for a in aliases}
+    inputs = tuple(Input(a, a, _window(str(_for(a, within, "within")))) for a in aliases)
+    first = aliases[0]
+    equalities = tuple(
+        Equality(_column(first, keys[first][i]), _column(a, keys[a][i]))
+        for a in aliases[1:]
+        for i in range(len(keys[first]))
+    )
+    outputs = tuple(Output(f"{a}_{c}", _column(a, c)) for a in aliases for c in streams[a].columns)
+    outputs += (Output(RESULT_TIME, Expr(f"`{RESULT_TIME}`")),)
+    seen: set[str] = set()
+    for o in outputs:
+        if o.name.lower() in seen:
+            raise UserError(
+                f"two result columns would be called {o.name!r}",
+                where="thalweg.join",
+                remedy="rename an alias or a column",
+            )
+        seen.add(o.name.lower())
+    query = Query("join", "", inputs, equalities, (), outputs)
+    return _run(streams, query, times, {a: str(_for(a, lateness, "lateness")) for a in aliases}, late)
+
+
+def sql(
+    spark: SparkSession,
+    query: str,
+    streams: Mapping[str, DataFrame],
+    *,
+    time: str | Mapping[str, str],
+    lateness: str | Mapping[str, str] = "10 seconds",
+    order: str | Sequence[str] | Mapping[str, str | Sequence[str]] = (),
+    late: str | Path | None = None,
+) -> DataFrame:
+    """All results of a windowed join query over DataFrames, by the names used in its FROM clause."""
+    schemas = {name: {f.name: f.dataType.simpleString() for f in df.schema} for name, df in streams.items()}
+    parsed = parse(query, name="query", schemas=schemas)
+    used = {i.stream: streams[i.stream] for i in parsed.inputs}
+    times = {s: _columns(df, s, _for(s, time, "time"), "time")[0] for s, df in used.items()}
+    latenesses = {s: str(_for(s, lateness, "lateness")) for s in used}
+    orders = {}
+    for s, df in used.items():
+        given = order.get(s, ()) if isinstance(order, Mapping) else order
+        orders[s] = _columns(df, s, given, "order") if given else []
+    return _run(used, parsed, times, latenesses, late, orders)
+
+
+def _run(
+    streams: Mapping[str, DataFrame],
+    query: Query,
+    times: Mapping[str, str],
+    lateness: Mapping[str, str],
+    late: str | Path | None,
+    orders: Mapping[str, Sequence[str]] | None = None,
+) -> DataFrame:
+    kinds = {df.isStreaming for df in streams.values()}
+    if len(kinds) != 1:
+        live = [a for a, df in streams.items() if df.isStreaming]
+        raise UserError(
+            f"some streams are live ({', '.join(live)}) and others are static",
+            remedy="give all as streaming or all as static DataFrames",
+        )
+    spark = next(iter(streams.values())).sparkSession
+    if kinds == {True}:
+        prepare(spark)
+    infos = {
+        name: StreamInfo(
+            name,
+            df.schema,
+            times[name],
+            parse_duration(lateness[name]),
+            order=tuple((orders or {}).get(name, ())),
+        )
+        for name, df in streams.items()
+    }
+    partitions = int(str(spark.conf.get("spark.sql.shuffle.partitions")))
+    job = compile_job(spark, [query], infos, partitions=partitions, keep_late=late is not None)
+    packets = joined(job, streams)
+    files = None
+    if late is not None:
+        schemas = {n: (name, info.schema) for n, (name, info) in enumerate(infos.items())}
+        files = LateFiles(Path(late).absolute(), schemas)
+    if kinds == {True}:
+        packets = packets.observe("thalweg", *counts(packets, job, list(infos)))
+    return unpacked(packets, job.queries[0], 0, files)
+
+
+def _for(alias: str, value: object, what: str) -> object:
+    """One value for all, or the alias's own."""
+    if not isinstance(value, Mapping):
+        return value
+    if alias not in value:
+        raise UserError(
+            f"`{what}` has nothing for {alias!r}",
+            where="thalweg.join",
+            remedy=f"it has {', '.join(map(repr, value)) or 'nothing at all'}",
+        )
+    return value[alias]
+
+
+def _columns(df: DataFrame, alias: str, given: object, what: str) -> list[str]:
+    names = [given] if isinstance(given, str) else list(given)  # type: ignore[call-overload]
+    if not names:
+        raise UserError(f"`{what}` names no column", where="thalweg.join")
+    found = []
+    for name in names:
+        match = [c for c in df.columns if c == name] or [
+            c for c in df.columns if c.lower() == str(name).lower()
+        ]
+        if len(match) != 1:
+            raise UserError(
+                f"{alias!r} has no column {name!r} (for `{what}`)",
+                where="thalweg.join",
+                remedy=f"it has {', '.join(df.columns)}",
+            )
+        found.append(match[0])
+    return found
+
+
+def _column(alias: str, column: str) -> Expr:
+    quoted = [part.replace("`", "``") for part in (alias, column)]
+    return Expr(f"`{quoted[0]}`.`{quoted[1]}`")
+
+
+def _window(text: str) -> Window:
+    if text.strip().lower() == "unbounded":
+        return Window(WindowKind.UNBOUNDED)
+    return Window(WindowKind.RANGE, parse_duration(text))

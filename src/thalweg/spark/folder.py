@@ -1,0 +1,146 @@
+"""The output folder of a run: who owns it, what is in it, and how batches get there exactly once."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from thalweg.errors import UserError
+from thalweg.plan.options import RunOptions
+
+
+class Folder:
+    """DIR of `thalweg run`. What concerns only the run itself is under DIR/_thalweg."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.own = path / "_thalweg"
+        self.checkpoint = self.own / "checkpoint"
+        self.control = self.own / "control"
+        self.metrics_file = path / "metrics.json"
+        self._lock: IO[str] | None = None
+
+    def open(self, options: RunOptions, partitions: int) -> dict[str, Any]:
+        """Claim the folder for this run; returns what was settled when it was first used."""
+        if self.path.exists() and not self.path.is_dir():
+            raise UserError(f"{self.path} is not a folder", where="--out", remedy="name a new folder")
+        if self.path.is_dir() and any(self.path.iterdir()) and not self.own.is_dir():
+            raise UserError(
+                f"{self.path} holds files that are not from a run of thalweg",
+                where="--out",
+                remedy="name a new or empty folder",
+            )
+        try:
+            self.control.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"can't create {self.path}: {error.strerror}", where="--out") from None
+        self._claim()
+        job_file = self.own / "job.json"
+        asked = _identity(options)
+        if job_file.exists():
+            job: dict[str, Any] = json.loads(job_file.read_text())
+            for part, what in (("queries", "other queries"), ("catalog", "another catalog")):
+                if job[part] != asked[part]:
+                    raise UserError(
+                        f"{self.path} belongs to a run with {what}",
+                        where="--out",
+                        remedy="name a new folder, or give the same queries and catalog to continue",
+                    )
+        else:
+            job = {**asked, "partitions": partitions}
+            write(job_file, json.dumps(job))
+        self._await_last()
+        return job
+
+    def _claim(self) -> None:
+        self._lock = (self.own / "lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"another run is using {self.path}", where="--out", remedy="wait for it or name a new folder"
+            ) from None
+
+    def started(self, pid: int | None) -> None:
+        """Note the JVM, so that a later run can wait until this one is gone for good."""
+        if pid is not None:
+            write(self.own / "jvm", str(pid))
+
+    def _await_last(self) -> None:
+        """A JVM outlives a killed driver by a moment, and could still write."""
+        jvm = self.own / "jvm"
+        if not jvm.exists():
+            return
+        command = Path("/proc") / jvm.read_text().strip() / "cmdline"
+        for _ in range(300):
+            try:
+                if b"java" not in command.read_bytes():
+                    return
+            except OSError:
+                return
+            time.sleep(0.1)
+        raise UserError(
+            f"an earlier run on {self.path} has not ended (process {jvm.read_text().strip()})",
+            where="--out",
+            remedy="end that process first",
+        )
+
+    def clear(self, batch: int) -> None:
+        """Remove what an earlier attempt at this batch has left."""
+        for file in [*self.path.glob(f"results/*/{batch:09d}-*"), *self.path.glob(f"late/*/{batch:09d}-*")]:
+            file.unlink()
+
+    def draft(self, query: str) -> Path:
+        return self.own / "draft" / query
+
+    def publish(self, query: str, batch: int) -> None:
+        """Move the files Spark has written for a batch to where readers look."""
+        draft = self.draft(query)
+        for n, file in enumerate(sorted(draft.glob("*.parquet"))):
+            if pq.read_metadata(file).num_rows:
+                file.replace(self.path / "results" / query / f"{batch:09d}-{n:04d}.parquet")
+        shutil.rmtree(draft, ignore_errors=True)
+
+    def ensure_results(self, query: str, schema: pa.Schema) -> None:
+        """At least one file, so that readers find the columns even where there is no result."""
+        target = self.path / "results" / query
+        target.mkdir(parents=True, exist_ok=True)
+        if not any(target.glob("*.parquet")):
+            draft = target / ".schema"
+            pq.write_table(schema.empty_table(), draft)
+            draft.replace(target / "schema.parquet")
+
+    def metrics(self) -> dict[str, Any] | None:
+        return json.loads(self.metrics_file.read_text()) if self.metrics_file.exists() else None
+
+    def tally(self) -> dict[str, Any]:
+        """The counts by batch: totals before the last batch, and the last batch's own."""
+        file = self.own / "tally.json"
+        return json.loads(file.read_text()) if file.exists() else {"batch": -1, "before": {}, "last": {}}
+
+    def save_tally(self, tally: dict[str, Any]) -> None:
+        write(self.own / "tally.json", json.dumps(tally))
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file so that it is there whole or not at all."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    with draft.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+
+
+def _identity(options: RunOptions) -> dict[str, Any]:
+    """What must be the same for a run to be continued."""
+    catalog = json.loads(options.catalog.model_dump_json(include={"sites", "streams"}))
+    return {"queries": {q.name: q.text for q in options.queries}, "catalog": catalog}

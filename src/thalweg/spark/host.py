@@ -1,0 +1,156 @@
+"""Hosts operator programs on Structured Streaming: pack, join in stages, unpack."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as t
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from thalweg.programs.join import JoinProgram, Runtime
+from thalweg.programs.packet import Kind, Packet
+from thalweg.programs.spec import JoinSpec
+from thalweg.spark.compile import Job, StreamPlan
+from thalweg.spark.pack import packer
+from thalweg.spark.packets import PACKET, frame, parse, rows
+
+_KEY = t.StructType([t.StructField("k", t.LongType())])
+_VALUE = t.StructType([t.StructField("v", t.BinaryType())])
+_runtimes: dict[tuple[str, int], Runtime] = {}  # of this worker process, checked by nonce
+
+
+class _MapStore:
+    """An operator's state in a MapState of Spark."""
+
+    def __init__(self, state: Any) -> None:
+        self._state = state
+
+    def get(self, key: int) -> bytes | None:
+        row = self._state.getValue((key,))
+        return None if row is None else bytes(row[0])
+
+    def put(self, key: int, value: bytes) -> None:
+        self._state.updateValue((key,), (value,))
+
+    def remove(self, key: int) -> None:
+        self._state.removeKey((key,))
+
+
+class _Processor(StatefulProcessor):
+    """Gives each group of packets to the program of its operator; others pass through to a later stage."""
+
+    def __init__(self, job: str, specs: Mapping[int, JoinSpec]) -> None:
+        self._job, self._specs = job, specs
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._state = handle.getMapState("thalweg", _KEY, _VALUE)
+
+    def handleInputRows(  # noqa: N802
+        self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
+        group = int(key[0])
+        spec = self._specs.get(group)
+        if spec is None:
+            yield from (frame(parse([f], group)) for f in rows)
+            return
+        slot = (self._job, group)
+        cached = _runtimes.pop(slot, None)
+        for out in JoinProgram(spec).call(parse(rows, group), _MapStore(self._state), cached):
+            if isinstance(out, Packet):
+                yield frame([out])
+            else:
+                _runtimes[slot] = out
+
+    def close(self) -> None:
+        """Nothing to let go: what is cached stays for the next batch."""
+
+
+class _DictStore(dict[int, bytes]):
+    """State that nobody needs again: a static join is one batch."""
+
+    put = dict.__setitem__
+    remove = dict.pop
+
+
+def packed(job: Job, frames: Mapping[str, DataFrame], stage: int) -> list[DataFrame]:
+    """The packets of the streams that enter at a stage."""
+    return [_pack(plan, frames[plan.stream]) for plan in job.streams if plan.stage == stage]
+
+
+def _pack(plan: StreamPlan, stream: DataFrame) -> DataFrame:
+    selected = stream.selectExpr(*(f"{sql} AS `{name}`" for sql, name in plan.select))
+    return selected.mapInArrow(packer(plan.pack), PACKET)
+
+
+def joined(job: Job, frames: Mapping[str, DataFrame], ends: DataFrame | None = None) -> DataFrame:
+    """All packets that come out of the last stage. `ends` brings packets that end the streams."""
+    streaming = all(f.isStreaming for f in frames.values())
+    name = uuid.uuid4().hex
+    flow: DataFrame | None = None
+    for number, specs in enumerate(job.stages):
+        parts = ([flow] if flow is not None else []) + packed(job, frames, number)
+        parts += [ends] if ends is not None and number == 0 else []
+        together = parts[0]
+        for part in parts[1:]:
+            together = together.union(part)
+        groups = together.groupBy("group")
+        if streaming:
+            flow = groups.transformWithStateInPandas(
+                _Processor(f"{name}/{number}", specs), PACKET, outputMode="Append", timeMode="None"
+            )
+        else:
+            flow = groups.applyInArrow(_static(specs), PACKET)
+    assert flow is not None
+    return flow
+
+
+END_LINES = ("end",)
+"""What the control file says when all streams have ended."""
+
+
+def ends(spark: SparkSession, job: Job, folder: str) -> DataFrame:
+    """Packets that tell every operator that its streams have ended, once a file in the folder says so."""
+    groups = [g for stage in job.stages for g in stage]
+
+    def tell(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        if any(batch.num_rows for batch in batches):
+            for g in groups:
+                yield _batch(Packet(g, 0, Kind.END, 0, None, 0, None))
+
+    return spark.readStream.text(folder).coalesce(1).mapInArrow(tell, PACKET)
+
+
+def _static(specs: Mapping[int, JoinSpec]) -> Any:
+    def run(key: tuple[Any, ...], table: pa.Table) -> pa.Table:
+        group = int(key[0].as_py())
+        spec = specs.get(group)
+        if spec is None:
+            return table
+        # One batch is the whole stream: nothing is late, and at its end everything is known.
+        packets = [*parse([table.to_pandas()], group), Packet(group, 0, Kind.END, 0, None, 0, None)]
+        out = [p for p in JoinProgram(spec).call(packets, _DictStore(), None) if isinstance(p, Packet)]
+        return pa.Table.from_batches([_batch(p) for p in out], schema=_ARROW)
+
+    return run
+
+
+_ARROW = pa.schema(
+    [
+        ("group", pa.int32()),
+        ("port", pa.int32()),
+        ("kind", pa.int32()),
+        ("n", pa.int64()),
+        ("top", pa.int64()),
+        ("wall", pa.int64()),
+        ("data", pa.binary()),
+    ]
+)
+
+
+def _batch(packet: Packet) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict(rows([packet]), schema=_ARROW)

@@ -1,0 +1,201 @@
+"""`thalweg run` on Spark: from sources to result files, exactly once."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as fn
+
+from thalweg.errors import UserError
+from thalweg.plan.options import Progress, Reporter, RunOptions
+from thalweg.spark.compile import Job, compile_job
+from thalweg.spark.folder import Folder, write
+from thalweg.spark.host import END_LINES, ends, joined
+from thalweg.spark.packets import NONE, PACKET
+from thalweg.spark.session import session
+from thalweg.spark.sources import info_of, live
+from thalweg.spark.typing import arrow_type
+from thalweg.spark.unpack import LateFiles, counts, unpacked
+
+
+def run(options: RunOptions, reporter: Reporter) -> dict[str, Any]:
+    """Run the queries until their sources are exhausted (`once`) or the process is told to stop."""
+    folder = Folder(options.out.absolute())
+    stop = _on_signals()
+    begun = time.monotonic()
+    settled = folder.open(options, partitions=0)
+    done = folder.metrics()
+    if done is not None and done["complete"]:
+        reporter.message(f"{options.out} is complete; nothing to do")
+        return done
+    spark = session(options.master)
+    try:
+        process = getattr(spark.sparkContext._gateway, "proc", None)
+        folder.started(None if process is None else process.pid)
+        if not settled["partitions"]:
+            settled["partitions"] = spark.sparkContext.defaultParallelism
+            write(folder.own / "job.json", json.dumps(settled))
+        spark.conf.set("spark.sql.shuffle.partitions", str(settled["partitions"]))
+        write(folder.path / "plan.json", json.dumps(options.plan.to_json(), indent=1))
+        return _Run(options, reporter, folder, spark, settled["partitions"], stop, begun).run()
+    except PySparkException as error:
+        raise _in_our_words(error) from None
+    finally:
+        spark.stop()
+
+
+@dataclass
+class _Run:
+    options: RunOptions
+    reporter: Reporter
+    folder: Folder
+    spark: SparkSession
+    partitions: int
+    stop: threading.Event
+    begun: float
+    earlier_s: float = 0.0
+    totals: dict[str, int] = field(default_factory=dict)
+
+    def run(self) -> dict[str, Any]:
+        streams = self.options.catalog.streams
+        names = sorted({i.stream for q in self.options.queries for i in q.inputs})
+        self.infos = {name: info_of(streams[name]) for name in names}
+        self.job: Job = compile_job(
+            self.spark, self.options.queries, self.infos, partitions=self.partitions, keep_late=True
+        )
+        schemas = {n: (name, info.schema) for n, (name, info) in enumerate(self.infos.items())}
+        self.late = LateFiles(self.folder.path / "late", schemas)
+        self._prepare_results()
+        (self.folder.path / "late").mkdir(exist_ok=True)
+        self.earlier_s = (self.folder.metrics() or {}).get("elapsed_s", 0.0)
+        self._save(self.folder.tally(), complete=False)
+        frames = {name: live(self.spark, streams[name]) for name in names}
+        finished = self._stream(frames)
+        if finished and self.job.held:
+            # Results may wait for event time to pass; say that it will, once all that came has been read.
+            write(self.folder.control / "end.txt", "\n".join(END_LINES))
+            finished = self._stream(frames)
+        metrics = self._save(self.folder.tally(), complete=finished)
+        if not finished:
+            self.reporter.message("stopped; the same command continues")
+        self.reporter.close()
+        return metrics
+
+    def _prepare_results(self) -> None:
+        empty = self.spark.createDataFrame([], PACKET)
+        for number, plan in enumerate(self.job.queries):
+            schema = unpacked(empty, plan, number, None).schema
+            arrow = pa.schema([(f.name, arrow_type(f.dataType)) for f in schema.fields])
+            self.folder.ensure_results(plan.query.name, arrow)
+
+    def _stream(self, frames: dict[str, DataFrame]) -> bool:
+        """Run until the sources are exhausted; False when told to stop before."""
+        end = ends(self.spark, self.job, str(self.folder.control)) if self.job.held else None
+        flow = joined(self.job, frames, end)
+        writer = flow.writeStream.foreachBatch(self._sink).option(
+            "checkpointLocation", str(self.folder.checkpoint)
+        )
+        if self.options.once:
+            writer = writer.trigger(availableNow=True)
+        query = writer.start()
+        try:
+            while not query.awaitTermination(0.2):
+                if self.stop.is_set():
+                    return False
+        finally:
+            query.stop()
+        return True
+
+    def _sink(self, packets: DataFrame, batch: int) -> None:
+        """Publish one batch. A repeat after a crash comes with the same number and replaces what is there."""
+        begun = time.monotonic()
+        self.folder.clear(batch)
+        several = len(self.job.queries) > 1
+        if several:
+            packets = packets.persist()
+        watched = Observation("thalweg")
+        observed = packets.observe(watched, *counts(packets, self.job, list(self.infos)))
+        written: dict[str, int] = {}
+        for number, plan in enumerate(self.job.queries):
+            name = plan.query.name
+            count = Observation(f"rows-{name}")
+            late = self.late.at(batch) if number == 0 else None
+            rows = unpacked(observed if number == 0 else packets, plan, number, late)
+            rows = rows.observe(count, fn.count(fn.lit(1)).alias("n"))
+            rows.write.mode("overwrite").parquet(str(self.folder.draft(name)))
+            written[f"out_{name}"] = count.get["n"]
+            self.folder.publish(name, batch)
+        if several:
+            packets.unpersist()
+        self._report(batch, {**watched.get, **written}, time.monotonic() - begun)
+
+    def _report(self, batch: int, found: dict[str, Any], seconds: float) -> None:
+        tally = self.folder.tally()
+        last = {k: int(v) for k, v in found.items() if k.startswith(("in_", "late_", "out_"))}
+        if tally["batch"] != batch:
+            tally["before"] = _added(tally["before"], tally["last"])
+        tally.update(batch=batch, last=last)
+        self.folder.save_tally(tally)
+        metrics = self._save(tally, complete=False)
+        read = sum(v for k, v in last.items() if k.startswith("in_"))
+        top = int(found["top"])
+        self.reporter.batch(
+            Progress(
+                batch=batch,
+                input_rows=sum(metrics["input_rows"].values()),
+                output_rows=sum(metrics["output_rows"].values()),
+                late_rows=sum(metrics["late_rows"].values()),
+                rows_per_s=read / seconds if seconds else 0.0,
+                event_lag_s=None if top == NONE else time.time() - top / 1e6,
+                state_bytes=int(found["state_bytes"]),
+                state_rows=int(found["state_rows"]),
+                elapsed_s=metrics["elapsed_s"],
+            )
+        )
+
+    def _save(self, tally: dict[str, Any], *, complete: bool) -> dict[str, Any]:
+        totals = _added(tally["before"], tally["last"])
+        metrics = {
+            "input_rows": {s: totals.get(f"in_{s}", 0) for s in self.infos},
+            "output_rows": {q.name: totals.get(f"out_{q.name}", 0) for q in self.options.queries},
+            "late_rows": {s: totals.get(f"late_{s}", 0) for s in self.infos},
+            "shipped": [],
+            "elapsed_s": round(self.earlier_s + time.monotonic() - self.begun, 3),
+            "batches": tally["batch"] + 1,
+            "complete": complete,
+        }
+        write(self.folder.metrics_file, json.dumps(metrics, indent=1))
+        return metrics
+
+
+def _added(a: dict[str, int], b: dict[str, int]) -> dict[str, int]:
+    return {k: a.get(k, 0) + b.get(k, 0) for k in {**a, **b}}
+
+
+def _on_signals() -> threading.Event:
+    stop = threading.Event()
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stop.set())
+    return stop
+
+
+def _in_our_words(error: PySparkException) -> Exception:
+    """A message of ours that was raised in a worker comes back inside Spark's; so does a missing path."""
+    text = str(error)
+    ours = re.search(r"thalweg\.errors\.UserError: (.+)", text)
+    if ours:
+        return UserError(ours.group(1).strip())
+    if "PATH_NOT_FOUND" in text:
+        return UserError(text.strip().splitlines()[0].split(" SQLSTATE", 1)[0])
+    return error
+

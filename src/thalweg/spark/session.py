@@ -1,0 +1,68 @@
+"""The Spark session, set up as the host needs it."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from pyspark.sql import SparkSession
+
+from thalweg.errors import UserError
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+_IN_MEMORY = "HDFSBackedStateStoreProvider"
+
+RUNTIME = {
+    # Only the changes of a batch are written, not a snapshot; and nobody reads the number of rows in the store.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
+}
+"""Settings that pay off in any session that runs a join; they can be changed while it runs."""
+
+_DEFAULTS = {
+    "spark.app.name": "thalweg",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
+    "spark.driver.memory": "4g",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+}
+
+
+def session(master: str | None = None, **conf: str) -> SparkSession:
+    """A session with everything a join needs; `conf` goes on top."""
+    # Spark would start the python3 of the PATH, which need not have our packages.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    master = master or os.environ.get("SPARK_MASTER") or "local[*]"
+    settings = _DEFAULTS | {_PROVIDER: ROCKSDB} | RUNTIME | conf
+    builder = SparkSession.builder.master(master)
+    for key, value in settings.items():
+        if not master.startswith("local") and key in {"spark.driver.host", "spark.driver.bindAddress"}:
+            continue
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    if "spark.sql.shuffle.partitions" not in conf:
+        spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
+    spark.sparkContext.setLogLevel(os.environ.get("THALWEG_SPARK_LOG", "ERROR"))
+    return spark
+
+
+def prepare(spark: SparkSession) -> None:
+    """Make a session of the user's fit for a streaming join, or say what stands in the way."""
+    provider = str(spark.conf.get(_PROVIDER, ""))
+    if provider and provider != ROCKSDB:
+        if not provider.endswith(_IN_MEMORY):
+            raise UserError(
+                f"the state store {provider} can't hold a join's state",
+                remedy=f"set {_PROVIDER} to {ROCKSDB}",
+            )
+        spark.conf.set(_PROVIDER, ROCKSDB)
+    for key, value in RUNTIME.items():
+        spark.conf.set(key, value)

@@ -1,0 +1,71 @@
+"""The streams of a catalog as DataFrames."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as t
+
+from thalweg.catalog.model import Stream
+from thalweg.errors import UserError
+from thalweg.spark.compile import StreamInfo
+from thalweg.spark.session import session
+
+_FILES = {"parquet", "json", "csv", "orc", "text", "avro", "xml"}
+
+
+def schema_of(stream: Stream) -> t.StructType:
+    """The declared columns as a Spark schema."""
+    ddl = ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in stream.columns.items())
+    try:
+        return t.StructType.fromDDL(ddl)
+    except ParseException as error:
+        raise UserError(f"streams.{stream.name}.schema: {str(error).splitlines()[0]}") from None
+
+
+def info_of(stream: Stream) -> StreamInfo:
+    return StreamInfo(
+        stream.name,
+        schema_of(stream),
+        stream.time,
+        stream.lateness,
+        stream.idle,
+        stream.max_ahead,
+        stream.order,
+    )
+
+
+def live(spark: SparkSession, stream: Stream) -> DataFrame:
+    """The stream as it arrives."""
+    return _load(spark.readStream, stream)
+
+
+def read_table(stream: Stream) -> pa.Table:
+    """All that the stream's source holds now."""
+    return _load(session().read, stream).toArrow()
+
+
+def _load(reader: object, stream: Stream) -> DataFrame:
+    schema, source = schema_of(stream), stream.source
+    reader = reader.format(source.format).options(**source.options)  # type: ignore[attr-defined]
+    if source.format.lower() in _FILES:
+        reader = reader.schema(schema)
+    try:
+        frame: DataFrame = reader.load()
+        if source.format.lower() not in _FILES:
+            frame = frame.selectExpr(
+                *(f"CAST(`{f.name}` AS {f.dataType.simpleString()}) AS `{f.name}`" for f in schema.fields)
+            )
+    except (AnalysisException, ParseException) as error:
+        what = str(error).strip().splitlines()[0].split(" SQLSTATE", 1)[0]
+        raise UserError(what, where=f"streams.{stream.name}.source") from None
+    except Exception as error:
+        if "ClassNotFoundException" in str(error) or "DATA_SOURCE_NOT_FOUND" in str(error):
+            raise UserError(
+                f"Spark has no source of the format {source.format!r}",
+                where=f"streams.{stream.name}.source.format",
+                remedy="such as parquet, json, csv or kafka (with its package)",
+            ) from None
+        raise
+    return frame

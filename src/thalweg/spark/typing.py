@@ -1,0 +1,128 @@
+"""What Spark's analyzer says of expressions: their types, and how it would compare two of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as t
+from pyspark.sql.pandas.types import to_arrow_type
+from sqlglot import exp
+
+from thalweg.errors import UserError
+from thalweg.query.model import Equality, Expr
+
+_NARROW = (t.ByteType, t.ShortType, t.IntegerType, t.LongType)
+
+
+def arrow_type(kind: t.DataType) -> pa.DataType:
+    """The Arrow type in which Spark hands this type to Python; instants are in UTC whatever the session says."""
+    return to_arrow_type(kind, timezone="UTC")
+
+
+def rename(expr: Expr, names: Mapping[tuple[str, str], str]) -> str:
+    """The expression's text with its columns under other names."""
+
+    def column(node: exp.Expression) -> exp.Expression:
+        if isinstance(node, exp.Column):
+            return exp.column(exp.to_identifier(names[node.table, node.name], quoted=True))
+        return node
+
+    return str(expr.tree.transform(column).sql(dialect="spark"))
+
+
+def unqualified(expr: Expr) -> str:
+    """The expression over the columns of its one stream."""
+    return rename(expr, {(a, c): c for a, c in expr.columns})
+
+
+class Typer:
+    """Asks Spark, with empty tables in place of the streams."""
+
+    def __init__(self, spark: SparkSession, schemas: Mapping[str, t.StructType]) -> None:
+        self._empty = {alias: spark.createDataFrame([], schema) for alias, schema in schemas.items()}
+
+    def type_of(self, expr: Expr) -> t.DataType:
+        """The type of an expression over one alias."""
+        (alias,) = expr.aliases
+        return self._select(alias, expr, "x").schema["x"].dataType
+
+    def typed(self, equality: Equality) -> Equality:
+        """The equality with both sides cast to the type in which Spark would compare them."""
+        left, right = self.type_of(equality.left), self.type_of(equality.right)
+        for side, kind in ((equality.left, left), (equality.right, right)):
+            _refuse(side, kind)
+        if left != right:
+            left = self._common(equality)
+        target = _canonical(left)
+        return Equality(self._cast(equality.left, target), self._cast(equality.right, target))
+
+    def _cast(self, expr: Expr, kind: t.DataType) -> Expr:
+        if _canonical(self.type_of(expr)) == kind and not isinstance(kind, t.StructType):
+            if self.type_of(expr) == kind or isinstance(self.type_of(expr), _NARROW):
+                return expr
+        return Expr(f"CAST({expr.sql} AS {kind.simpleString()})")
+
+    def _select(self, alias: str, expr: Expr, name: str) -> DataFrame:
+        try:
+            return self._empty[alias].selectExpr(f"{unqualified(expr)} AS {name}")
+        except (AnalysisException, ParseException) as error:
+            raise UserError(f"{expr.sql}: {_first_line(error)}") from None
+
+    def _common(self, equality: Equality) -> t.DataType:
+        (a,), (b,) = equality.left.aliases, equality.right.aliases
+        pair = self._select(a, equality.left, "l").crossJoin(self._select(b, equality.right, "r"))
+        try:
+            plan = pair.where("l = r")._jdf.queryExecution().analyzed()  # type: ignore[operator]
+        except AnalysisException as error:
+            raise UserError(
+                f"{equality.left.sql} = {equality.right.sql}: {_first_line(error)}",
+                remedy="cast one side to the type of the other",
+            ) from None
+        return t._parse_datatype_json_string(plan.condition().left().dataType().json())
+
+    def check(self, frame: DataFrame, text: str, shown: str) -> None:
+        """Raise what Spark has against an expression over a frame, in our words."""
+        try:
+            frame.selectExpr(text)
+        except (AnalysisException, ParseException) as error:
+            raise UserError(f"{shown}: {_first_line(error)}") from None
+
+
+def _canonical(kind: t.DataType) -> t.DataType:
+    """One type for those that compare alike: all integers are longs, both floats doubles, all text strings."""
+    if isinstance(kind, _NARROW):
+        return t.LongType()
+    if isinstance(kind, t.FloatType):
+        return t.DoubleType()
+    if isinstance(kind, t.CharType | t.VarcharType):
+        return t.StringType()
+    return kind
+
+
+def _refuse(expr: Expr, kind: t.DataType) -> None:
+    if isinstance(kind, t.MapType | t.VariantType):
+        raise UserError(
+            f"{expr.sql} is a {kind.simpleString()}, which can't be a key",
+            remedy="compare one of its values instead",
+        )
+    if isinstance(kind, t.StringType) and getattr(kind, "collation", "UTF8_BINARY") != "UTF8_BINARY":
+        raise UserError(
+            f"{expr.sql} has the collation {kind.collation}, which can't be a key",
+            remedy="compare lower(...) of it, or a plain string",
+        )
+    for inner in _children(kind):
+        _refuse(expr, inner)
+
+
+def _children(kind: t.DataType) -> list[t.DataType]:
+    if isinstance(kind, t.StructType):
+        return [f.dataType for f in kind.fields]
+    return [kind.elementType] if isinstance(kind, t.ArrayType) else []
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip().splitlines()[0]
+    return text.split(" SQLSTATE", 1)[0].rstrip(" ;.")

@@ -1,0 +1,123 @@
+"""How `run` reads its options and shows progress; a stand-in takes the place of Spark."""
+
+import io
+import sys
+import types
+
+import pytest
+from rich.console import Console
+
+from thalweg.cli.progress import Lines, Live, Silent, reporter
+from thalweg.plan.options import Progress
+
+RUN = ("run", "q.sql", "--catalog", "catalog.yaml", "--out", "out")
+METRICS = {
+    "input_rows": {"s1": 2, "s2": 2},
+    "output_rows": {"q": 2},
+    "late_rows": {"s1": 0, "s2": 0},
+    "shipped": [],
+    "elapsed_s": 1.5,
+    "batches": 1,
+    "complete": True,
+}
+
+
+def progress(batch):
+    return Progress(batch, 100 * batch, 10, 1, 50.0, 2.0, 2048, 7, 1.0 * batch)
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """The options of every run that was started."""
+    started = []
+
+    def run(options, report):
+        report.message("starting")
+        report.batch(progress(1))
+        started.append(options)
+        return METRICS
+
+    monkeypatch.setitem(sys.modules, "thalweg.spark.run", types.SimpleNamespace(run=run))
+    return started
+
+
+def test_the_options_reach_the_run(folder, thalweg, runs):
+    done = thalweg(*RUN, "--once", "--master", "local[2]", "--json")
+    assert done.json == METRICS
+    assert done.err == ""
+    (options,) = runs
+    assert [q.name for q in options.queries] == ["q"]
+    assert (str(options.out), options.once, options.master) == ("out", True, "local[2]")
+    assert options.plan.queries[0].deployment.sites == ("n1",)
+
+
+def test_for_readers_progress_goes_to_standard_error(folder, thalweg, runs):
+    done = thalweg(*RUN)
+    assert "batch 1: 100 rows in" in done.err
+    assert "complete" in done.out
+    assert "batch 1:" not in done.out
+    assert runs[0].once is False
+
+
+def test_a_saved_plan_is_used_if_it_is_of_these_queries(folder, thalweg, runs):
+    assert thalweg("plan", "q.sql", "--catalog", "catalog.yaml", "--save", "plan.json").status == 0
+    assert thalweg(*RUN, "--plan", "plan.json").status == 0
+    assert runs[0].plan.queries[0].query == "q"
+
+    for change, message in (
+        (("--plan", "plan.json", "--objective", "time"), "already"),
+        (("--plan", "none.json"), "can't be read"),
+        (("--plan", "q.sql"), "not JSON"),
+    ):
+        refused = thalweg(*RUN, *change)
+        assert (refused.status, message in refused.err) == (2, True)
+
+    text = (folder / "q.sql").read_text()
+    (folder / "q.sql").write_text(text.replace("10 SECONDS", "11 SECONDS"))
+    refused = thalweg(*RUN, "--plan", "plan.json")
+    assert refused.status == 2
+    assert "has changed" in refused.err
+    (folder / "r.sql").write_text(text)
+    refused = thalweg("run", "r.sql", *RUN[2:], "--plan", "plan.json")
+    assert refused.status == 2
+    assert "for q, not for r" in refused.err
+    assert len(runs) == 1
+
+
+def test_wrong_input_starts_nothing(folder, thalweg, runs):
+    (folder / "file").write_text("")
+    assert thalweg("run", "q.sql", "q.sql", *RUN[2:]).status == 2
+    assert thalweg("run", "q.sql", "--catalog", "catalog.yaml", "--out", "file").status == 2
+    assert thalweg("run", "q.sql", "--catalog", "catalog.yaml").status == 2
+    assert runs == []
+
+
+def test_lines_come_at_most_once_a_second_and_the_last_always():
+    now = [0.0]
+    out = io.StringIO()
+    lines = Lines(out, clock=lambda: now[0])
+    for batch, moment in ((1, 0.0), (2, 0.4), (3, 0.8), (4, 1.1), (5, 1.2)):
+        now[0] = moment
+        lines.batch(progress(batch))
+    lines.close()
+    lines.close()
+    assert [line.split(":")[0] for line in out.getvalue().splitlines()] == ["batch 1", "batch 4", "batch 5"]
+
+
+def test_a_terminal_gets_a_live_table():
+    out = io.StringIO()
+    live = Live(Console(file=out, force_terminal=True, width=80))
+    live.message("[starting]")
+    live.batch(progress(1))
+    live.batch(progress(2))
+    live.close()
+    live.close()
+    shown = out.getvalue()
+    assert "[starting]" in shown
+    assert "rows a second" in shown
+    assert "2.0 KiB" in shown
+
+
+def test_the_reporter_suits_the_place():
+    assert isinstance(reporter(silent=True), Silent)
+    assert isinstance(reporter(stream=io.StringIO()), Lines)
