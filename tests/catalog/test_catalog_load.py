@@ -51,7 +51,7 @@ streams:
   s1:
     site: n1
     time: ts
-    schema: {ts: timestamp, dest: string}
+    schema: {ts: timestamp, dest: string, size: int}
     source: {format: parquet, options: {path: s1}}
 """
 
@@ -164,7 +164,7 @@ REPLACED = [  # what is replaced in SMALL, by what, where the error is, what it 
     ("site: n1", "site: n3", "line 4: streams.s1.site", "unknown site 'n3'; there is n1, n2"),
     ("site: n1", "sight: n1", "line 4: streams.s1.sight", "unknown key 'sight'; did you mean 'site'?"),
     ("    site: n1\n", "", "line 3: streams.s1", "the key 'site' is missing"),
-    ("time: ts", "time: when", "line 5: streams.s1.time", "unknown column 'when'; there is ts, dest"),
+    ("time: ts", "time: when", "line 5: streams.s1.time", "unknown column 'when'; there is ts, dest, size"),
     ("time: ts", "time: dest", "line 5: streams.s1.time", "of type string; it must be a timestamp"),
     ("ts: timestamp", "ts: array<timestamp>", "line 5", "of type array<timestamp>"),
     ("ts: timestamp", "ts: date", "line 5", "of type date"),
@@ -184,8 +184,8 @@ REPLACED = [  # what is replaced in SMALL, by what, where the error is, what it 
     ("dest: string", "dest: 5", "streams.s1.schema.dest", "expected text, found a number"),
     ("dest: string", "TS: string", "streams.s1.schema.TS", "differ only in case"),
     ("dest: string", "ts: string", "streams.s1.schema.ts", "is here twice"),
-    ("{ts: timestamp, dest: string}", "{}", "streams.s1.schema", "at least its time column"),
-    ("{ts: timestamp, dest: string}", "[ts]", "streams.s1.schema", "expected a mapping (key: value), found a list"),
+    ("{ts: timestamp, dest: string, size: int}", "{}", "streams.s1.schema", "at least its time column"),
+    ("{ts: timestamp, dest: string, size: int}", "[ts]", "streams.s1.schema", "expected a mapping (key: value), found a list"),
     ("format: parquet, ", "", "line 7: streams.s1.source", "the key 'format' is missing"),
     ("format: parquet", "format: ''", "streams.s1.source.format", "expected text"),
     ("path: s1", "path: ", "streams.s1.source.options.path", "expected text, found nothing"),
@@ -226,6 +226,7 @@ ADDED = [  # what is added to SMALL, where the error is, what it says
     ("    stats: {rates: {dest: {a: -1}}}", "streams.s1.stats.rates.dest.a", "zero or more"),
     ("    stats: {rates: {dest: 1}}", "streams.s1.stats.rates.dest", "expected a mapping"),
     ("    stats: {rates: {dest: {~: 1}}}", "streams.s1.stats.rates.dest", "a key must be a name"),
+    ("    stats: {rates: {size: {a: 1}}}", "streams.s1.stats.rates.size", "'a' is not a value of a column of type int"),
     ("    stats: {rats: 1}", "streams.s1.stats.rats", "did you mean 'rate"),
     ("  S1: {}", "line 8: streams.S1", "differ only in case"),
     ("links: {pairs: [{between: [n1, n3]}]}", "line 8: links.pairs[0].between[1]", "unknown site 'n3'"),
@@ -288,7 +289,7 @@ def test_a_place_is_file_line_and_path(tmp_path: Path) -> None:
         (b"\xff\xfe\x00", "not UTF-8 text at byte 0"),
         ("sites: ü".encode("latin-1"), "not UTF-8 text at byte 7"),
         (b"a: \x00", "not valid YAML"),
-        (b"[" * 5000, "nested too deeply"),
+        (b"[" * 1000, "nested too deeply"),
         (b"&a [*a]", "expected a mapping"),
         (b"sites: &a {x: *a}\nstreams: {}", "sites.x.x"),
         (b"sites: *nowhere", "not valid YAML"),
@@ -327,3 +328,14 @@ def test_a_catalog_made_by_code_checks_itself(tmp_path: Path) -> None:
         stream.model_validate({**stream.model_dump(), "time": "nope"})
     with pytest.raises(ValueError, match="greater than or equal to 0"):
         Link(latency_ms=-1)
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_anchor_may_be_set_again(tmp_path: Path) -> None:
+    assert catalog(
+        tmp_path, SMALL.replace("{n1: {}, n2: {}}", "{n1: &a {}, n2: &a {}, n3: *a}")
+    ).sites.keys() == {
+        "n1",
+        "n2",
+        "n3",
+    }

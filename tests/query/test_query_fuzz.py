@@ -1,5 +1,7 @@
 """Whatever a query holds, it is a query or an error that the user can read; and right ones survive."""
 
+# ruff: noqa: E501, SIM905 - words and cases, many a line
+
 from __future__ import annotations
 
 import sqlglot
@@ -69,13 +71,13 @@ def mutated(draw: st.DrawFn) -> str:
     return draw(st.sampled_from([" ", "\n"])).join(words)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400, deadline=None, derandomize=True)
 @given(mutated())
 def test_queries_with_something_changed(text: str) -> None:
     holds(text)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200, deadline=None, derandomize=True)
 @given(st.one_of(st.text(max_size=40), st.lists(st.sampled_from(WORDS), max_size=30).map(" ".join)))
 def test_text_that_is_anything(text: str) -> None:
     holds(text)
@@ -131,7 +133,7 @@ def conjuncts(condition: str) -> list[exp.Expression]:
     return found
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None, derandomize=True)
 @given(CONDITIONS, VALUES)
 def test_right_queries_are_read_and_split_as_sqlglot_splits_them(condition: str, value: str) -> None:
     text = f"SELECT {value} AS x FROM flights f [ROWS 1] JOIN weather w [ROWS 1] ON f.dest = w.city WHERE {condition}"

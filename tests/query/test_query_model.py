@@ -89,9 +89,9 @@ def test_columns_of_an_expression() -> None:
 
 
 def test_renaming_touches_columns_only() -> None:
-    expr = Expr("transform(`a`.`xs`, a -> a + `a`.`x`) || '`a`.`x`' || (`a`.`s`).`x`")
+    expr = Expr("transform(`a`.`xs`, v -> v + `a`.`x`) || '`a`.`x`' || (`a`.`s`).`x`")
     assert expr.rename(lambda alias, column: f"{alias}_{column}") == (
-        "transform(a_xs, a -> a + a_x) || '`a`.`x`' || (a_s).`x`"
+        "transform(a_xs, v -> v + a_x) || '`a`.`x`' || (a_s).`x`"
     )
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from thalweg.errors import UserError
 from thalweg.query import Query, Window, WindowKind, parse
 
 SCHEMAS = {
@@ -295,7 +296,8 @@ def test_comments_are_left_out() -> None:
 
 
 def test_variables_of_lambdas_are_no_columns() -> None:
-    assert expression("transform(xs, num -> num + f.num)") == "transform(`f`.`xs`, num -> num + `f`.`num`)"
+    kept = expression("transform(xs, num -> num + f.max_temp)")
+    assert kept == "transform(`f`.`xs`, num -> num + `f`.`max_temp`)"
     assert expression("transform(xs, NUM -> num + 1)") == "transform(`f`.`xs`, NUM -> NUM + 1)"
     query = read(f"SELECT transform(xs, X -> x + num) AS t{TAIL}")
     assert query.outputs[0].expr.columns == (("f", "num"), ("f", "xs"))
@@ -315,3 +317,12 @@ def test_types_that_have_no_name_in_sql_are_no_obstacle() -> None:
     schemas = {"s": {"x": "udt of something", "y": "int"}}
     query = parse("SELECT a.x.z FROM s [ROWS 1] a, s [ROWS 1] b WHERE a.x = b.x", name="q", schemas=schemas)
     assert query.outputs[0].name == "z"
+
+
+def test_a_column_called_interval_needs_its_alias() -> None:
+    schemas = {"s": {"x": "int", "interval": "int"}, "t": {"x": "int"}}
+    tail = "FROM s [ROWS 1] a, t [ROWS 1] b WHERE a.x = b.x"
+    assert parse(f"SELECT a.interval + 1 AS i {tail}", name="q", schemas=schemas).outputs[0].expr.columns
+    assert parse(f"SELECT interval 1 day AS i {tail}", name="q", schemas=schemas).outputs
+    with pytest.raises(UserError, match=r"write alias.interval"):
+        parse(f"SELECT interval + 1 AS i {tail}", name="q", schemas=schemas)

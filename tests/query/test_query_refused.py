@@ -194,6 +194,12 @@ REFUSED = [
     ("f.num = ${x}", "parameters and variables ($) are not supported"),
     ("f.num = @x", "parameters and variables (@) are not supported"),
     ("{{ x }}", "templates are not supported"),
+    (
+        "exists(xs, F -> f = num)",
+        "the variable F hides 'f' of the column 'num'; give the variable another name",
+    ),
+    ("exists(xs, num -> num = f.num)", "the variable num hides 'num' of the column 'f.num'"),
+    ("f.m:a", "a path after ':' is not supported"),
     ("f.num f.num", "not a Spark SQL expression"),
     ("f.num = *", "* is not supported"),
 ]
@@ -301,3 +307,8 @@ def test_what_is_nested_too_deeply_is_said_so(deep: str) -> None:
 def test_many_conditions_are_no_problem() -> None:
     text = f"SELECT f.num {FROM}" + " AND f.num > 1" * 500
     assert len(parse(text, name="q", schemas=SCHEMAS).inputs[0].filters) == 500
+
+
+def test_a_query_has_a_name_that_can_be_a_file() -> None:
+    with pytest.raises(UserError, match="'gate-1' can't be the name of a query"):
+        parse(f"SELECT f.num {FROM}", name="gate-1", schemas=SCHEMAS, where="gate-1.sql")

@@ -27,6 +27,9 @@ EPOCH_US = 1_767_225_600_000_000
 
 HOT_KEY = 0
 
+CASCADES = ("spark-memory", "spark-rocksdb-2", "spark-rocksdb-4")
+"""The configurations of Spark's cascade, as `thalweg.spark.cascade` names them."""
+
 
 @dataclass(frozen=True)
 class Workload:
@@ -53,9 +56,12 @@ class Workload:
     tick_us: int = 1_000
     cascade_batches: int = 10
     """How many micro-batches Spark's cascade gets: enough for a steady figure in bounded time."""
+    cascades: tuple[str, ...] = CASCADES
+    """The configurations of Spark's cascade that are run over it."""
     seed: int = 1
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "cascades", tuple(self.cascades))  # a list, when it comes from JSON
         if not 2 <= self.streams <= len(ALIASES):
             raise ValueError(f"{self.name}: {self.streams} streams; 2 to {len(ALIASES)} are supported")
         if self.two_attributes and self.streams != 3:
@@ -127,6 +133,8 @@ WORKLOADS: dict[str, Workload] = {
             rate=5_200.0,
             tick_us=1,
             cascade_batches=6,
+            # The cascade pairs all tuples of the hot key in a batch; RocksDB is expected to take hours.
+            cascades=("spark-memory",),
         ),
     )
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -13,11 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from thalweg.bench import truth
-from thalweg.bench.data import Workload, generate, prefix
+from thalweg.bench.data import CASCADES, Workload, generate, prefix
 from thalweg.bench.memory import PeakMemory, processes
-from thalweg.bench.side import CASCADES, KERNEL, SIDES, THALWEG, Task
+from thalweg.bench.side import KERNEL, SIDES, THALWEG, Task
 
 Progress = Callable[[str], None]
+
+
+BUSY = 0.5
+"""Other work, in cores, from which on figures are doubtful."""
 
 
 class ResultsDifferError(Exception):
@@ -65,6 +70,8 @@ class Comparison:
     """Results of the batches that all sides ran, counted by DuckDB as well; None with a lone kernel."""
     unfinished: Sequence[str] = ()
     """Sides that were stopped at the time limit."""
+    busy: float = 0.0
+    """The most that other work used before a side began, in cores: figures beside it are too low."""
 
     @property
     def best_spark(self) -> Run | None:
@@ -97,6 +104,7 @@ class Comparison:
             "results": self.results,
             "results_equal": self.results is not None,
             "unfinished": list(self.unfinished),
+            "busy": round(self.busy, 2),
         }
 
 
@@ -110,8 +118,16 @@ def compare(
     """Run every side over the workload; raise ResultsDifferError unless all give what DuckDB gives."""
     progress(f"{spec.name}: {spec.streams} streams of {spec.tuples_per_stream:,} tuples")
     data = generate(spec, data_root)
-    runs, unfinished = [], []
+    runs, unfinished, busy = [], [], 0.0
     for side in sides:
+        if side in CASCADES and side not in spec.cascades:
+            continue
+        load = _load()
+        busy = max(busy, load)
+        if load > BUSY:
+            progress(
+                f"{spec.name}: {side}: other work keeps {load:.1f} cores busy, the figure will be too low"
+            )
         batches = min(spec.batches, spec.cascade_batches) if side in CASCADES else spec.batches
         started = time.monotonic()
         run = run_side(side, spec, data, batches, limit_s)
@@ -123,7 +139,7 @@ def compare(
         took = time.monotonic() - started
         figures = f"{run.rows_per_s:,.0f} rows/s, {run.peak_rss_mb:,.0f} MB"
         progress(f"{spec.name}: {side}: {figures} ({took:.0f} s in all)")
-    return Comparison(spec, runs, _same_results(spec, data, runs), unfinished)
+    return Comparison(spec, runs, _same_results(spec, data, runs), unfinished, busy)
 
 
 def run_side(side: str, spec: Workload, data: Path, batches: int, limit_s: float) -> Run | None:
@@ -153,6 +169,12 @@ def run_side(side: str, spec: Workload, data: Path, batches: int, limit_s: float
     measured = figures["batches"][1:]
     rows, seconds = sum(b["rows"] for b in measured), sum(b["seconds"] for b in measured)
     return Run(side, rows, seconds, memory.peak_mb, figures["batches"])
+
+
+def _load(seconds: float = 2.0) -> float:
+    """The cores that are in use while no side runs."""
+    psutil = processes()
+    return float(psutil.cpu_percent(interval=seconds)) / 100 * (os.cpu_count() or 1)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from rich.table import Table
 
 from thalweg.bench.data import Workload
-from thalweg.bench.join import Comparison, Run
+from thalweg.bench.join import BUSY, Comparison, Run
 from thalweg.bench.side import KERNEL, THALWEG
 
 LABELS = {
@@ -130,9 +130,13 @@ def plot(runs: Sequence[Run], title: str, path: Path) -> None:
 def _verdict(comparison: Comparison) -> str:
     parts = []
     if comparison.results is not None:
-        parts.append(f"All sides gave the same {comparison.results:,} results, as DuckDB counts them.")
+        several = sum(bool(run.batches) for run in comparison.runs) > 1
+        who = "All sides that ran on Spark gave the same" if several else "It gave"
+        parts.append(f"{who} {comparison.results:,} results, as many as DuckDB.")
     if comparison.ratio_to_best_spark is not None:
         parts.append(f"Thalweg: {comparison.ratio_to_best_spark} times the best of Spark's cascade.")
     if comparison.unfinished:
         parts.append(f"Stopped at the time limit: {', '.join(comparison.unfinished)}.")
+    if comparison.busy > BUSY:
+        parts.append(f"Other work used {comparison.busy:.1f} cores: these figures are too low.")
     return " ".join(parts)

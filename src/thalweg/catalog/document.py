@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from difflib import SequenceMatcher, get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError
 from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
+from thalweg.catalog.suggest import suggestion
 from thalweg.errors import UserError
 
 _TAG = "tag:yaml.org,2002:"
@@ -172,24 +172,11 @@ def read(path: Path, shown: str) -> Place:
     return Place(shown, "", node.start_mark.line + 1, node)
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """What was probably meant, or what there is.
-
-    >>> suggestion("fligths", ["flights", "weather"])
-    "did you mean 'flights'?"
-    """
-    names = list(known)
-    lower: Mapping[str, str] = {n.lower(): n for n in reversed(names)}
-    close = get_close_matches(name.lower()[:200], lower, 2)
-    if close and len({SequenceMatcher(None, c, name.lower()[:200]).ratio() for c in close}) == len(close):
-        return f"did you mean {lower[close[0]]!r}?"
-    shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-    return f"there is {shown}" if names else "there is none"
-
-
 def _compose(text: str, shown: str) -> Any:
     try:
-        return YAML(typ="safe", pure=True).compose(text)
+        reader = YAML(typ="safe", pure=True)
+        reader.composer.warn_double_anchors = False  # YAML 1.2 lets a name be anchored again
+        return reader.compose(text)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{shown}, line {mark.line + 1}, column {mark.column + 1}" if mark else shown

@@ -17,7 +17,12 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _LINK = ("latency_ms", "mbps", "usd_per_gb")
 _STREAM = ("site", "time", "order", "lateness", "idle", "max_ahead", "schema", "source", "stats")
 _TIMES = ("timestamp", "timestamp_ntz")
-_WHOLE = ("tinyint", "smallint", "int", "bigint")
+_VALUES: tuple[tuple[tuple[str, ...], tuple[type, ...]], ...] = (
+    (("tinyint", "smallint", "int", "bigint"), (int,)),
+    (("float", "double", "decimal"), (int, float)),
+    (("boolean",), (bool,)),
+)
+"""What a value of a column may be in YAML, where its type leaves no choice."""
 
 
 def load(path: str | os.PathLike[str]) -> Catalog:
@@ -237,7 +242,7 @@ def _rates(place: Place, type_: SparkType) -> dict[object, float]:
     found: dict[object, float] = {}
     for key, entry in place.pairs():
         value: object = key.raw() if type_.name in ("string", "char", "varchar") else key.scalar()
-        if type_.name in _WHOLE and (isinstance(value, bool) or not isinstance(value, int)):
+        if any(type_.name in names and type(value) not in kinds for names, kinds in _VALUES):
             raise entry.error(f"{key.raw()[:40]!r} is not a value of a column of type {type_.sql}")
         if value in found:
             raise entry.error(f"the value {key.raw()[:40]!r} is here twice")

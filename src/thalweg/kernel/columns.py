@@ -175,9 +175,7 @@ class BytesColumn:
         offsets = np.frombuffer(array.buffers()[1], np.int32)[array.offset : array.offset + n + 1]
         size = int(offsets[-1] - offsets[0])
         if self.used + size > len(self.arena):
-            self.arena = moved(
-                alloc, self.name + ".arena", self.arena, _room(self.used + size), 0, self.used
-            )
+            self.arena = moved(alloc, self.name + ".arena", self.arena, _room(self.used + size), 0, self.used)
         if size:
             data = np.frombuffer(array.buffers()[2], np.uint8)
             self.arena[self.used : self.used + size] = data[offsets[0] : offsets[-1]]

@@ -41,6 +41,7 @@ class InputSpec:
     columns: tuple[tuple[str, pa.DataType], ...]
     span: int | None
     key_columns: tuple[int, ...] = ()
+    slack: int | None = None
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class NWayJoin:
         if len(inputs) < 2:
             raise ValueError("a join has two inputs or more")
         self.inputs = tuple(inputs)
-        self.windows = [Window(i.columns, i.span, alloc) for i in inputs]
+        self.windows = [Window(i.columns, i.span, i.slack, alloc) for i in inputs]
         n = len(inputs)
         self.counters = Counters(np.zeros((n, n)), np.zeros((n, n)))
         self._steps = [Step() for _ in range(n - 1)]

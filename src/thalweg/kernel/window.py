@@ -23,6 +23,9 @@ from thalweg.kernel.columns import Allocator, Column, heap, make_column, moved
 NEVER = 1 << 62
 """A moment after every other: the end of a tuple that does not expire."""
 
+ANY_ORDER = NEVER // 2
+"""The slack of a window whose tuples' ends are in no order at all."""
+
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _SPARE = 5  # a capacity is at most 1 + 1/4 of what it has to hold: 5/4
 
@@ -31,11 +34,20 @@ class Window:
     """Alive tuples of one input, in arrays that grow and shrink with their number.
 
     `span` is the length of the interval on which a tuple is alive, in microseconds; None where each tuple
-    brings its own end (windows of rows, and results of other joins).
+    brings its own end (windows of rows, and results of other joins). `slack` is how much earlier than the end
+    of a tuple before it any tuple's end can be; it is watched unless it is given, as it must be where ends are
+    written after the tuple came.
     """
 
-    def __init__(self, columns: Sequence[tuple[str, pa.DataType]], span: int | None, alloc: Allocator = heap):
+    def __init__(
+        self,
+        columns: Sequence[tuple[str, pa.DataType]],
+        span: int | None,
+        slack: int | None = None,
+        alloc: Allocator = heap,
+    ) -> None:
         self.span, self.alloc = span, alloc
+        self.tracked, self.slack = slack is None, slack or 0
         self.columns: list[Column] = [make_column(f"col{i}", kind) for i, (_, kind) in enumerate(columns)]
         self.node = np.empty((0, 2), np.int64)  # key, start: read together, so kept together
         self.end = np.empty(0, np.int64)
@@ -47,7 +59,6 @@ class Window:
         self.next = 1  # one past the newest
         self.rehashed = 1  # `next` when the slots were last cleared
         self.max_end = -NEVER
-        self.slack = 0  # how much earlier than a tuple before it any tuple's end has been
 
     def __len__(self) -> int:
         return self.next - self.first
@@ -78,11 +89,11 @@ class Window:
             self.end[at : at + n] = end
         for column, array in zip(self.columns, columns, strict=True):
             column.write(self.alloc, at, array)
-        if n:
+        if n and self.tracked:
             ends = start + self.span if self.span is not None else self.end[at : at + n]
             highest = np.maximum.accumulate(ends)
             np.maximum(highest, self.max_end, out=highest)
-            self.slack = max(self.slack, int((highest - ends).max()))
+            self.slack = max(self.slack, min(int((highest - ends).max()), ANY_ORDER))
             self.max_end = int(highest[-1])
         number = self.next
         self.next += n

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import datetime
 import math
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -68,6 +69,8 @@ def connect() -> Iterator[duckdb.DuckDBPyConnection]:
         con = duckdb.connect(
             config={
                 "temp_directory": spill,
+                # What a computation may take of a disk that others use too.
+                "max_temp_directory_size": f"{shutil.disk_usage(spill).free // 2**21} MiB",
                 "preserve_insertion_order": False,
                 "autoinstall_known_extensions": False,
                 "autoload_known_extensions": False,
@@ -90,12 +93,11 @@ def load(
     out_dir: Path | None = None,
     read_static: ReadStatic | None = None,
 ) -> None:
-    """Creates the relations that the query reads, less what a run kept aside, and checks its expressions."""
+    """Creates the relations that the query reads, less what a run kept aside."""
     for name, relation in relation_names(query).items():
         late = out_dir / "late" / name if out_dir is not None else None
         create_relation(con, catalog.streams[name], relation, late=late, read_static=read_static)
         _refuse_duplicates(con, query, catalog, name, relation)
-    _check_expressions(con, query, catalog)
 
 
 def _refuse_duplicates(
@@ -116,8 +118,8 @@ def _refuse_duplicates(
         )
 
 
-def _check_expressions(con: duckdb.DuckDBPyConnection, query: Query, catalog: Catalog) -> None:
-    """Binds each expression alone, so that an error can name it."""
+def _name_the_expression(con: duckdb.DuckDBPyConnection, query: Query, catalog: Catalog) -> None:
+    """Binds each expression alone, and raises an error that names the first that can't be."""
     import duckdb
 
     types = types_of(query, catalog)
@@ -135,13 +137,9 @@ def _check_expressions(con: duckdb.DuckDBPyConnection, query: Query, catalog: Ca
         try:
             con.execute(f"EXPLAIN SELECT {sql} FROM {nothing}").fetchall()
         except duckdb.Error as error:
-            raise _cannot(expr, error) from error
-
-
-def _cannot(expr: Expr, error: Exception) -> UserError:
-    return UserError(
-        f"DuckDB can't evaluate {expr.sql} ({first_line(error)})", remedy="verify a query without it"
-    )
+            raise UserError(
+                f"DuckDB can't evaluate {expr.sql} ({first_line(error)})", remedy="verify a query without it"
+            ) from error
 
 
 def _compare(
@@ -176,6 +174,7 @@ def _compare(
             f"GROUP BY {columns} HAVING sum(one) <> 0"
         )
     except (duckdb.DataError, duckdb.ProgrammingError, duckdb.NotSupportedError) as error:
+        _name_the_expression(con, query, catalog)
         raise UserError(f"DuckDB can't compute query {query.name!r}: {first_line(error)}") from error
     (missing, extra) = con.execute(
         "SELECT coalesce(sum(times) FILTER (times > 0), 0), coalesce(-sum(times) FILTER (times < 0), 0) "
@@ -190,7 +189,7 @@ def _compare(
 
 
 def _alike(column: str, mine: str, theirs: str) -> str:
-    """A column of ours in the form of theirs, where that holds less than DuckDB computed."""
+    """A column of ours in the form of theirs, where that holds less than DuckDB computes."""
     if mine != theirs and theirs.startswith(("DECIMAL", "FLOAT")):
         return f"TRY_CAST({column} AS {theirs}) AS {column}"
     return column

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Set
 from typing import Any
 
 from sqlglot import exp, parse_one
-from sqlglot.errors import SqlglotError
+from sqlglot.errors import ErrorLevel, SqlglotError
 from sqlglot.optimizer.annotate_types import annotate_types
 from sqlglot.schema import MappingSchema
 
@@ -63,6 +63,7 @@ _NAMED = {
     "nullifzero": "NULLIF(:x, 0)",
     "zeroifnull": "COALESCE(:x, 0)",
     "btrim": "TRIM(:x)",
+    "octet_length": "strlen(:x)",
     "isnull": "(:x IS NULL)",
     "isnotnull": "(:x IS NOT NULL)",
 }
@@ -87,7 +88,7 @@ def translate(expr: Expr, types: Types, names: Mapping[str, str], result_time: s
                 column.set("table", exp.to_identifier(names[column.table]))
                 column.this.set("quoted", True)
         (value,) = tree.expressions
-        return str(value.sql("duckdb"))
+        return str(value.sql("duckdb", unsupported_level=ErrorLevel.RAISE))
     except SqlglotError as error:
         raise _refusal(expr) from error
     except _RefusedError as error:
@@ -319,6 +320,7 @@ def _like(node: exp.Like) -> None:
 
 
 _RULES: Mapping[type[exp.Expression], Callable[..., None]] = {
+    exp.Extract: lambda node: _put(node.expression, "CAST(:x AS TIMESTAMP)", x=node.expression),
     exp.DayOfWeek: lambda node: _put(node, "(dayofweek(:x) + 1)", x=node.this),
     exp.IsNan: lambda node: _put(node, "COALESCE(isnan(:x), FALSE)", x=node.this),
     exp.Ln: _domain(":x <= 0", "NULL"),

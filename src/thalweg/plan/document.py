@@ -62,14 +62,18 @@ class Plan:
             "queries": [q.to_json() for q in self.queries],
         }
 
-    def save(self, path: Path) -> None:
-        """Writes the document that `load` reads: what `to_json` gives, with the queries' own text."""
+    def document(self) -> dict[str, Any]:
+        """What is saved: what `to_json` gives, with the queries' own text."""
         document = {"format": FORMAT, "version": VERSION, **self.to_json()}
         for entry, query in zip(document["queries"], self.queries, strict=True):
             entry["text"] = query.text
+        return document
+
+    def save(self, path: Path) -> None:
+        """Writes the document that `load` reads."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+            path.write_text(json.dumps(self.document(), indent=2) + "\n", encoding="utf-8")
         except OSError as error:
             raise UserError(f"the plan can't be written: {error.strerror}", where=str(path)) from error
 

@@ -23,7 +23,7 @@ import pyarrow as pa
 from thalweg.kernel.columns import fixed_array, fixed_dtype
 from thalweg.kernel.keys import buckets, combine, split
 from thalweg.kernel.nway import Delta, InputSpec, NWayJoin, Results
-from thalweg.kernel.window import NEVER, Window
+from thalweg.kernel.window import ANY_ORDER, NEVER, Window
 from thalweg.programs.packet import Kind, Packet, dump, load, merge
 from thalweg.programs.rows import Clock, order_rows
 from thalweg.programs.spec import END, KEY, SEQ, START, Field, JoinSpec, Port
@@ -90,6 +90,8 @@ class JoinProgram:
                 tuple((f.name, f.kind) for f in p.stored),
                 p.span,
                 tuple([f.name for f in p.stored].index(v) for v in p.verify),
+                # In a window of rows no tuple ends after a later one, whenever the ends are learnt.
+                0 if p.rows is not None else ANY_ORDER if p.open_ends else None,
             )
             for p in spec.ports
         ]
@@ -112,12 +114,14 @@ class JoinProgram:
                     yield Packet(0, port.stream, Kind.LATE, late.num_rows, None, 0, _kept(port, late))
         self._advance(head, arrived)
         limit = self._release_limit(head)
-        resolved = list(arrived.resolve)
+        learnt: list[tuple[str, int, np.ndarray]] = []
         if self.spec.held:
+            for of in arrived.resolve:
+                _apply(state, self.spec, *of)
             fresh = [self._release(state, i, batch, limit) for i, batch in enumerate(fresh)]
-            fresh = self._number(state, fresh, resolved)
-            for port_name, seq, ends in resolved:
-                _apply(state, self.spec, port_name, seq, ends)
+            fresh = self._number(state, fresh, learnt)
+            for of in learnt:
+                _apply(state, self.spec, *of)
         bounds = [min(b, limit) for b in head.bounds]
         deltas = [
             None if batch is None else _delta(port, batch, state.join.windows[i].span)
@@ -125,7 +129,7 @@ class JoinProgram:
         ]
         yield from self._results(head, state, store, deltas, min(bounds), arrived.wall)
         state.join.expire(bounds)
-        for packet in self._announce(min(bounds), arrived.wall, resolved):
+        for packet in self._announce(min(bounds), arrived.wall, arrived.resolve + learnt):
             yield packet
         self._persist(head, state, store, deltas, bounds)
         rows = sum(len(w) for w in state.join.windows)
@@ -174,7 +178,7 @@ class JoinProgram:
         self,
         state: Runtime,
         fresh: list[pa.RecordBatch | None],
-        resolved: list[tuple[str, int, np.ndarray]],
+        learnt: list[tuple[str, int, np.ndarray]],
     ) -> list[pa.RecordBatch | None]:
         """Order the tuples of windows of rows, give them their place, and learn whose time has come."""
         out = list(fresh)
@@ -183,8 +187,8 @@ class JoinProgram:
             if port.rows is None or batch is None:
                 continue
             ordered = order_rows(port, batch)
-            seq, ends, learnt = state.clocks[i].advance(_ints(ordered, START))
-            resolved.append((port.name, *learnt))
+            seq, ends, earlier = state.clocks[i].advance(_ints(ordered, START))
+            learnt.append((port.name, *earlier))
             columns = {n: ordered.column(n) for n in ordered.schema.names} | {
                 END: pa.array(ends),
                 f"{SEQ}.{port.name}": pa.array(seq),
@@ -259,9 +263,7 @@ class JoinProgram:
         state.results[key] = batch
         store.put(key, dump(batch))
 
-    def _hand_out(
-        self, head: Head, state: Runtime, store: Store, cut: int, wall: int
-    ) -> Iterator[Packet]:
+    def _hand_out(self, head: Head, state: Runtime, store: Store, cut: int, wall: int) -> Iterator[Packet]:
         """Let go the results of finished slides."""
         waiting, head.results = head.results, []
         for key, latest in waiting:
@@ -409,9 +411,11 @@ class _Arrived:
 
 def _ints(batch: pa.RecordBatch, name: str) -> np.ndarray:
     column = batch.column(name)
-    return np.frombuffer(column.buffers()[1], np.int64)[column.offset : column.offset + len(column)] if len(
-        column
-    ) else np.empty(0, np.int64)
+    return (
+        np.frombuffer(column.buffers()[1], np.int64)[column.offset : column.offset + len(column)]
+        if len(column)
+        else np.empty(0, np.int64)
+    )
 
 
 def _fetch(store: Store, key: int) -> pa.RecordBatch:

@@ -53,7 +53,8 @@ def read_expression(lexed: Lexed, span: Span, scope: Scope, *, output: bool = Fa
         name = ".".join(p.name for p in parts)
         if start is None or end is None:
             raise lexed.error(lexed.tokens[span[0]], f"{name!r} can't stand here", "put names in backticks")
-        if (variable := _variable(column)) is not None:
+        variables = _variables(column)
+        if (variable := variables.get(parts[0].name.lower())) is not None:
             replaced[start] = parts[0].meta["end"], variable
             continue
         try:
@@ -63,6 +64,11 @@ def read_expression(lexed: Lexed, span: Span, scope: Scope, *, output: bool = Fa
                 why, remedy = FUNCTIONS[name.lower()]
                 raise lexed.error(start, f"{name.upper()} is refused: it is {why}", remedy) from None
             raise lexed.error(start, error.what, error.remedy) from None
+        for hidden in (resolved.alias, resolved.column):
+            # Columns go under names of either kind on their way; a variable must not catch them.
+            if hidden.lower() in variables:
+                what = f"the variable {variables[hidden.lower()]} hides {hidden!r} of the column {name!r}"
+                raise lexed.error(start, what, "give the variable another name")
         replaced[start] = end, resolved.sql
         found.append(resolved)
     _check_bare_words(lexed, span, scope, replaced)
@@ -122,7 +128,7 @@ def _check_functions(lexed: Lexed, span: Span) -> None:
 
 
 def _check_bare_words(lexed: Lexed, span: Span, scope: Scope, replaced: dict[int, tuple[int, str]]) -> None:
-    """Refuse words that sqlglot takes for something else than the column that Spark sees, or for a function."""
+    """Refuse words that call a function, and a column that sqlglot takes for the start of a literal."""
     for i in range(*span):
         token, name = lexed.tokens[i], lexed.word(i).lower()
         if name == "interval" and token.start not in replaced and scope.having(name):
@@ -167,13 +173,14 @@ def _is_clock(node: exp.Literal) -> bool:
     return word in _SPECIAL_TIMES and any(part in parent for part in ("Cast", "Date", "Time"))
 
 
-def _variable(column: exp.Column) -> str | None:
-    """The lambda variable that a column really is; their case matters to sqlglot, but not to Spark."""
+def _variables(column: exp.Column) -> dict[str, str]:
+    """The variables of the lambdas around a column, by name in lower case: Spark ignores their case."""
+    found: dict[str, str] = {}
     node = column.parent
     while node is not None:
         if isinstance(node, exp.Lambda):
             for variable in node.expressions:
-                if variable.name.lower() == column.parts[0].name.lower():
-                    return quoted(variable.name) if variable.args.get("quoted") else str(variable.name)
+                written = quoted(variable.name) if variable.args.get("quoted") else str(variable.name)
+                found.setdefault(variable.name.lower(), written)
         node = node.parent
-    return None
+    return found

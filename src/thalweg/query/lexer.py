@@ -165,6 +165,7 @@ def _join_literals(tokens: list[Token], lexed: Lexed) -> list[Token]:
 
 def _match(lexed: Lexed) -> None:
     open_: list[tuple[int, str]] = []
+    prefixes = 0  # of one operand: NOT NOT x, - - x
     for i, token in enumerate(lexed.tokens):
         word = lexed.word(i)
         if token.token_type in _OPENING:
@@ -176,7 +177,8 @@ def _match(lexed: Lexed) -> None:
             if not open_ or open_[-1][1] != closer:
                 raise lexed.error(token, f"{closer!r} closes nothing that was opened")
             lexed.closing[open_.pop()[0]] = i
-        if len(open_) > DEEPEST:
+        prefixes = prefixes + 1 if word == "NOT" or token.text in ("!", "-", "+", "~") else 0
+        if len(open_) > DEEPEST or prefixes > DEEPEST:
             raise lexed.error(token, "the expression is nested too deeply", f"at most {DEEPEST} levels")
     if open_:
         index, closer = open_[-1]

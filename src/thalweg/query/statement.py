@@ -89,7 +89,7 @@ class _Clauses:
                 )
             if kind in (TokenType.L_BRACE, TokenType.BLOCK_START):
                 self.fail(token, "templates are not supported", "write the query out")
-            if lexed.word(i) == "SELECT" and i and lexed.at(i - 1).token_type is TokenType.L_PAREN:  # type: ignore[union-attr]
+            if lexed.word(i) == "SELECT" and i and lexed.tokens[i - 1].token_type is TokenType.L_PAREN:
                 self.fail(
                     token, "subqueries are not supported", "join the stream itself, or make it a stream first"
                 )

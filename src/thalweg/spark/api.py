@@ -11,9 +11,9 @@ from thalweg.catalog.durations import parse_duration
 from thalweg.errors import UserError
 from thalweg.query import parse
 from thalweg.query.model import RESULT_TIME, Equality, Expr, Input, Output, Query, Window, WindowKind
-from thalweg.spark.compile import StreamInfo, compile_job
-from thalweg.spark.host import joined
+from thalweg.spark.host import compiled, joined
 from thalweg.spark.session import prepare
+from thalweg.spark.typing import stream_info
 from thalweg.spark.unpack import LateFiles, counts, unpacked
 
 
@@ -98,8 +98,8 @@ def _run(
     spark = next(iter(streams.values())).sparkSession
     if kinds == {True}:
         prepare(spark)
-    infos = {
-        name: StreamInfo(
+    infos = [
+        stream_info(
             name,
             df.schema,
             times[name],
@@ -107,17 +107,14 @@ def _run(
             order=tuple((orders or {}).get(name, ())),
         )
         for name, df in streams.items()
-    }
-    partitions = int(str(spark.conf.get("spark.sql.shuffle.partitions")))
-    job = compile_job(spark, [query], infos, partitions=partitions, keep_late=late is not None)
+    ]
+    schemas = {name: df.schema for name, df in streams.items()}
+    job = compiled(spark, [query], infos, schemas, keep_late=late is not None)
     packets = joined(job, streams)
-    files = None
-    if late is not None:
-        schemas = {n: (name, info.schema) for n, (name, info) in enumerate(infos.items())}
-        files = LateFiles(Path(late).absolute(), schemas)
     if kinds == {True}:
-        packets = packets.observe("thalweg", *counts(packets, job, list(infos)))
-    return unpacked(packets, job.queries[0], 0, files)
+        packets = packets.observe("thalweg", *counts(schemas))
+    files = None if late is None else LateFiles(Path(late).absolute(), schemas)
+    return unpacked(packets, job.queries[0], 0, schemas, files)
 
 
 def _for(alias: str, value: object, what: str) -> object:

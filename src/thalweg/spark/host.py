@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -12,13 +13,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from thalweg.programs.compile import Job, StreamInfo, StreamPlan, compile_job
 from thalweg.programs.join import JoinProgram, Runtime
-from thalweg.programs.packet import Kind, Packet
+from thalweg.programs.pack import PackSpec, pack_batch
+from thalweg.programs.packet import Kind, Packet, merge
 from thalweg.programs.spec import JoinSpec
-from thalweg.spark.compile import Job, StreamPlan
-from thalweg.spark.pack import packer
-from thalweg.spark.packets import PACKET, frame, parse, rows
+from thalweg.query.model import Query
+from thalweg.spark.packets import PACKET, frame, labels, parse, rows
+from thalweg.spark.typing import typed_query
 
+_FLUSH_ROWS = 1 << 20  # of a partition, at most so many rows are held before they are packed
 _KEY = t.StructType([t.StructField("k", t.LongType())])
 _VALUE = t.StructType([t.StructField("v", t.BinaryType())])
 _runtimes: dict[tuple[str, int], Runtime] = {}  # of this worker process, checked by nonce
@@ -51,7 +55,10 @@ class _Processor(StatefulProcessor):
         self._state = handle.getMapState("thalweg", _KEY, _VALUE)
 
     def handleInputRows(  # noqa: N802
-        self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any  # noqa: N803
+        self,
+        key: Any,
+        rows: Iterator[pd.DataFrame],
+        timerValues: Any,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
         group = int(key[0])
         spec = self._specs.get(group)
@@ -77,6 +84,25 @@ class _DictStore(dict[int, bytes]):
     remove = dict.pop
 
 
+def compiled(
+    spark: SparkSession,
+    queries: Sequence[Query],
+    infos: Sequence[StreamInfo],
+    schemas: Mapping[str, t.StructType],
+    *,
+    keep_late: bool,
+) -> Job:
+    """The queries as operators, one bucket a partition. A stream's number is its place in `infos`."""
+    partitions = int(str(spark.conf.get("spark.sql.shuffle.partitions")))
+    return compile_job(
+        [typed_query(spark, q, schemas) for q in queries],
+        {i.name: i for i in infos},
+        buckets=partitions,
+        labels=lambda n: labels(n, partitions),
+        keep_late=keep_late,
+    )
+
+
 def packed(job: Job, frames: Mapping[str, DataFrame], stage: int) -> list[DataFrame]:
     """The packets of the streams that enter at a stage."""
     return [_pack(plan, frames[plan.stream]) for plan in job.streams if plan.stage == stage]
@@ -84,7 +110,30 @@ def packed(job: Job, frames: Mapping[str, DataFrame], stage: int) -> list[DataFr
 
 def _pack(plan: StreamPlan, stream: DataFrame) -> DataFrame:
     selected = stream.selectExpr(*(f"{sql} AS `{name}`" for sql, name in plan.select))
-    return selected.mapInArrow(packer(plan.pack), PACKET)
+    return selected.mapInArrow(_packer(plan.pack), PACKET)
+
+
+def _packer(spec: PackSpec) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Rows of one partition of a stream become few fat packets."""
+
+    def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        held: list[pa.RecordBatch] = []
+        count = 0
+        for batch in batches:
+            if batch.num_rows:
+                held.append(batch)
+                count += batch.num_rows
+            if count >= _FLUSH_ROWS:
+                yield from emit(held)
+                held, count = [], 0
+        if held:
+            yield from emit(held)
+
+    def emit(held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for packet in pack_batch(spec, merge(held), time.time_ns() // 1000):
+            yield _batch(packet)
+
+    return pack
 
 
 def joined(job: Job, frames: Mapping[str, DataFrame], ends: DataFrame | None = None) -> DataFrame:

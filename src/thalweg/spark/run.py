@@ -10,20 +10,18 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as fn
 
 from thalweg.errors import UserError
 from thalweg.plan.options import Progress, Reporter, RunOptions
-from thalweg.spark.compile import Job, compile_job
 from thalweg.spark.folder import Folder, write
-from thalweg.spark.host import END_LINES, ends, joined
+from thalweg.spark.host import END_LINES, compiled, ends, joined
 from thalweg.spark.packets import NONE, PACKET
 from thalweg.spark.session import session
-from thalweg.spark.sources import info_of, live
-from thalweg.spark.typing import arrow_type
+from thalweg.spark.sources import info_of, live, schema_of
+from thalweg.spark.typing import arrow_schema
 from thalweg.spark.unpack import LateFiles, counts, unpacked
 
 
@@ -46,7 +44,7 @@ def run(options: RunOptions, reporter: Reporter) -> dict[str, Any]:
             write(folder.own / "job.json", json.dumps(settled))
         spark.conf.set("spark.sql.shuffle.partitions", str(settled["partitions"]))
         write(folder.path / "plan.json", json.dumps(options.plan.to_json(), indent=1))
-        return _Run(options, reporter, folder, spark, settled["partitions"], stop, begun).run()
+        return _Run(options, reporter, folder, spark, stop, begun).run()
     except PySparkException as error:
         raise _in_our_words(error) from None
     finally:
@@ -59,7 +57,6 @@ class _Run:
     reporter: Reporter
     folder: Folder
     spark: SparkSession
-    partitions: int
     stop: threading.Event
     begun: float
     earlier_s: float = 0.0
@@ -68,12 +65,10 @@ class _Run:
     def run(self) -> dict[str, Any]:
         streams = self.options.catalog.streams
         names = sorted({i.stream for q in self.options.queries for i in q.inputs})
-        self.infos = {name: info_of(streams[name]) for name in names}
-        self.job: Job = compile_job(
-            self.spark, self.options.queries, self.infos, partitions=self.partitions, keep_late=True
-        )
-        schemas = {n: (name, info.schema) for n, (name, info) in enumerate(self.infos.items())}
-        self.late = LateFiles(self.folder.path / "late", schemas)
+        self.schemas = {name: schema_of(streams[name]) for name in names}
+        infos = [info_of(streams[name]) for name in names]
+        self.job = compiled(self.spark, self.options.queries, infos, self.schemas, keep_late=True)
+        self.late = LateFiles(self.folder.path / "late", self.schemas)
         self._prepare_results()
         (self.folder.path / "late").mkdir(exist_ok=True)
         self.earlier_s = (self.folder.metrics() or {}).get("elapsed_s", 0.0)
@@ -93,9 +88,8 @@ class _Run:
     def _prepare_results(self) -> None:
         empty = self.spark.createDataFrame([], PACKET)
         for number, plan in enumerate(self.job.queries):
-            schema = unpacked(empty, plan, number, None).schema
-            arrow = pa.schema([(f.name, arrow_type(f.dataType)) for f in schema.fields])
-            self.folder.ensure_results(plan.query.name, arrow)
+            schema = unpacked(empty, plan, number, self.schemas, None).schema
+            self.folder.ensure_results(plan.query.name, arrow_schema(schema))
 
     def _stream(self, frames: dict[str, DataFrame]) -> bool:
         """Run until the sources are exhausted; False when told to stop before."""
@@ -123,13 +117,13 @@ class _Run:
         if several:
             packets = packets.persist()
         watched = Observation("thalweg")
-        observed = packets.observe(watched, *counts(packets, self.job, list(self.infos)))
+        observed = packets.observe(watched, *counts(self.schemas))
         written: dict[str, int] = {}
         for number, plan in enumerate(self.job.queries):
             name = plan.query.name
             count = Observation(f"rows-{name}")
             late = self.late.at(batch) if number == 0 else None
-            rows = unpacked(observed if number == 0 else packets, plan, number, late)
+            rows = unpacked(observed if number == 0 else packets, plan, number, self.schemas, late)
             rows = rows.observe(count, fn.count(fn.lit(1)).alias("n"))
             rows.write.mode("overwrite").parquet(str(self.folder.draft(name)))
             written[f"out_{name}"] = count.get["n"]
@@ -165,9 +159,9 @@ class _Run:
     def _save(self, tally: dict[str, Any], *, complete: bool) -> dict[str, Any]:
         totals = _added(tally["before"], tally["last"])
         metrics = {
-            "input_rows": {s: totals.get(f"in_{s}", 0) for s in self.infos},
+            "input_rows": {s: totals.get(f"in_{s}", 0) for s in self.schemas},
             "output_rows": {q.name: totals.get(f"out_{q.name}", 0) for q in self.options.queries},
-            "late_rows": {s: totals.get(f"late_{s}", 0) for s in self.infos},
+            "late_rows": {s: totals.get(f"late_{s}", 0) for s in self.schemas},
             "shipped": [],
             "elapsed_s": round(self.earlier_s + time.monotonic() - self.begun, 3),
             "batches": tally["batch"] + 1,
@@ -198,4 +192,3 @@ def _in_our_words(error: PySparkException) -> Exception:
     if "PATH_NOT_FOUND" in text:
         return UserError(text.strip().splitlines()[0].split(" SQLSTATE", 1)[0])
     return error
-

@@ -9,8 +9,9 @@ from pyspark.sql import types as t
 
 from thalweg.catalog.model import Stream
 from thalweg.errors import UserError
-from thalweg.spark.compile import StreamInfo
+from thalweg.programs.compile import StreamInfo
 from thalweg.spark.session import session
+from thalweg.spark.typing import stream_info
 
 _FILES = {"parquet", "json", "csv", "orc", "text", "avro", "xml"}
 
@@ -25,7 +26,7 @@ def schema_of(stream: Stream) -> t.StructType:
 
 
 def info_of(stream: Stream) -> StreamInfo:
-    return StreamInfo(
+    return stream_info(
         stream.name,
         schema_of(stream),
         stream.time,

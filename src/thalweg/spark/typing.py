@@ -9,10 +9,11 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
 from pyspark.sql.pandas.types import to_arrow_type
-from sqlglot import exp
 
 from thalweg.errors import UserError
-from thalweg.query.model import Equality, Expr
+from thalweg.programs.compile import StreamInfo, TypedQuery
+from thalweg.query.model import Equality, Expr, Query
+from thalweg.query.rename import unqualified
 
 _NARROW = (t.ByteType, t.ShortType, t.IntegerType, t.LongType)
 
@@ -22,20 +23,40 @@ def arrow_type(kind: t.DataType) -> pa.DataType:
     return to_arrow_type(kind, timezone="UTC")
 
 
-def rename(expr: Expr, names: Mapping[tuple[str, str], str]) -> str:
-    """The expression's text with its columns under other names."""
-
-    def column(node: exp.Expression) -> exp.Expression:
-        if isinstance(node, exp.Column):
-            return exp.column(exp.to_identifier(names[node.table, node.name], quoted=True))
-        return node
-
-    return str(expr.tree.transform(column).sql(dialect="spark"))
+def arrow_schema(schema: t.StructType) -> pa.Schema:
+    return pa.schema([(f.name, arrow_type(f.dataType)) for f in schema.fields])
 
 
-def unqualified(expr: Expr) -> str:
-    """The expression over the columns of its one stream."""
-    return rename(expr, {(a, c): c for a, c in expr.columns})
+def stream_info(
+    name: str,
+    schema: t.StructType,
+    time: str,
+    lateness: int,
+    idle: int | None = None,
+    max_ahead: int | None = None,
+    order: tuple[str, ...] = (),
+) -> StreamInfo:
+    """What operators must know of a stream, once its time has been found fit."""
+    kind = schema[time].dataType
+    if not isinstance(kind, t.TimestampType | t.TimestampNTZType):
+        raise UserError(
+            f"stream {name}: the time column {time!r} is a {kind.simpleString()}",
+            remedy="it must be a timestamp: cast it first",
+        )
+    columns = {f.name: arrow_type(f.dataType) for f in schema.fields}
+    return StreamInfo(name, columns, time, lateness, idle, max_ahead, order)
+
+
+def typed_query(spark: SparkSession, query: Query, schemas: Mapping[str, t.StructType]) -> TypedQuery:
+    """The query with what Spark says of its keys; raises what Spark has against any part of it."""
+    typer = Typer(spark, {i.alias: schemas[i.stream] for i in query.inputs})
+    equalities = tuple(typer.typed(e) for e in query.equalities)
+    kinds = {s.sql: arrow_type(typer.type_of(s)) for e in equalities for s in (e.left, e.right)}
+    for f in (f for i in query.inputs for f in i.filters if f.aliases):
+        kind = typer.type_of(f)
+        if not isinstance(kind, t.BooleanType):
+            raise UserError(f"{f.sql} is a {kind.simpleString()}, not a condition")
+    return TypedQuery(query, equalities, kinds)
 
 
 class Typer:
@@ -82,13 +103,6 @@ class Typer:
                 remedy="cast one side to the type of the other",
             ) from None
         return t._parse_datatype_json_string(plan.condition().left().dataType().json())
-
-    def check(self, frame: DataFrame, text: str, shown: str) -> None:
-        """Raise what Spark has against an expression over a frame, in our words."""
-        try:
-            frame.selectExpr(text)
-        except (AnalysisException, ParseException) as error:
-            raise UserError(f"{shown}: {_first_line(error)}") from None
 
 
 def _canonical(kind: t.DataType) -> t.DataType:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,24 +16,34 @@ from pyspark.sql import functions as fn
 from pyspark.sql import types as t
 
 from thalweg.kernel.columns import decode, stored_type
+from thalweg.programs.compile import QueryPlan
 from thalweg.programs.packet import Kind, load
 from thalweg.programs.spec import START
 from thalweg.query.model import RESULT_TIME
-from thalweg.spark.compile import Job, QueryPlan
+from thalweg.query.rename import rename
 from thalweg.spark.packets import NONE
-from thalweg.spark.typing import arrow_type, rename
+from thalweg.spark.typing import arrow_schema
 
 
-def unpacked(packets: DataFrame, plan: QueryPlan, number: int, late: LateFiles | None) -> DataFrame:
+def unpacked(
+    packets: DataFrame,
+    plan: QueryPlan,
+    number: int,
+    schemas: Mapping[str, t.StructType],
+    late: LateFiles | None,
+) -> DataFrame:
     """The rows of one query's results, with its conditions and outputs evaluated by Spark."""
     names = {(alias, column): f"c{i}" for i, (alias, column, _) in enumerate(plan.fields)}
     names["", RESULT_TIME] = RESULT_TIME
     schema = t.StructType(
-        [t.StructField(f"c{i}", kind) for i, (_, _, kind) in enumerate(plan.fields)]
+        [
+            t.StructField(f"c{i}", schemas[plan.query.input(alias).stream][column].dataType)
+            for i, (alias, column, _) in enumerate(plan.fields)
+        ]
         + [t.StructField(RESULT_TIME, t.TimestampType())]
     )
     columns = tuple(f"{alias}.{column}" for alias, column, _ in plan.fields)
-    result = packets.mapInArrow(_unpacker(number, columns, pa.schema([(f.name, arrow_type(f.dataType)) for f in schema.fields]), late), schema)
+    result = packets.mapInArrow(_unpacker(number, columns, arrow_schema(schema), late), schema)
     for condition in plan.query.conditions:
         result = result.where(rename(condition, names))
     return result.selectExpr(*(f"{rename(o.expr, names)} AS `{o.name}`" for o in plan.query.outputs))
@@ -42,13 +52,10 @@ def unpacked(packets: DataFrame, plan: QueryPlan, number: int, late: LateFiles |
 class LateFiles:
     """Where late tuples are kept: one folder a stream, one file a batch and task, so that a repeat overwrites."""
 
-    def __init__(self, folder: Path, schemas: Mapping[int, tuple[str, t.StructType]]) -> None:
+    def __init__(self, folder: Path, schemas: Mapping[str, t.StructType]) -> None:
         self._folder = str(folder)
         self._batch: int | None = None
-        self._schemas = {
-            number: (name, [(f.name, arrow_type(f.dataType)) for f in schema.fields])
-            for number, (name, schema) in schemas.items()
-        }
+        self._schemas = {n: (name, arrow_schema(schema)) for n, (name, schema) in enumerate(schemas.items())}
 
     def at(self, batch: int) -> LateFiles:
         """The same, for a batch whose number is known; otherwise Spark is asked for it."""
@@ -57,10 +64,9 @@ class LateFiles:
         return out
 
     def write(self, stream: int, data: bytes, part: int) -> None:
-        name, fields = self._schemas[stream]
+        name, schema = self._schemas[stream]
         batch = load(data)
-        arrays = [decode(batch.column(column), kind) for column, kind in fields]
-        table = pa.Table.from_arrays(arrays, names=[column for column, _ in fields])
+        table = pa.Table.from_arrays([decode(batch.column(f.name), f.type) for f in schema], schema=schema)
         context = TaskContext.get()
         number = self._batch
         if number is None and context is not None:
@@ -105,7 +111,7 @@ def _restore(
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def counts(packets: DataFrame, job: Job, streams: list[str]) -> list[Any]:
+def counts(streams: Iterable[str]) -> list[Any]:
     """Aggregates to observe on the packets: rows in and late for each stream, and what the state holds."""
 
     def total(what: Kind, port: int | None, column: str) -> Any:

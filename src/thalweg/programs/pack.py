@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,9 +12,7 @@ from thalweg.kernel.columns import encode
 from thalweg.kernel.keys import buckets, combine, comparable, split, words
 from thalweg.programs.packet import Kind, Packet, dump
 from thalweg.programs.spec import KEY, START
-from thalweg.spark.packets import rows
 
-_FLUSH_ROWS = 1 << 20
 TIME = "t"
 
 
@@ -49,43 +46,6 @@ class PackSpec:
 
     ports: tuple[PackPort, ...]
     max_ahead: int | None
-
-
-def packer(spec: PackSpec) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function that Spark's mapInArrow applies to each partition of a stream."""
-
-    def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        held: list[pa.RecordBatch] = []
-        count = 0
-        for batch in batches:
-            if batch.num_rows:
-                held.append(batch)
-                count += batch.num_rows
-            if count >= _FLUSH_ROWS:
-                yield from _emit(spec, held)
-                held, count = [], 0
-        if held:
-            yield from _emit(spec, held)
-
-    return pack
-
-
-def _emit(spec: PackSpec, held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    batch = pa.concat_batches(held) if len(held) > 1 else held[0]
-    for packet in pack_batch(spec, batch, time.time_ns() // 1000):
-        columns = rows([packet])
-        yield pa.record_batch(
-            [
-                pa.array(columns["group"], pa.int32()),
-                pa.array(columns["port"], pa.int32()),
-                pa.array(columns["kind"], pa.int32()),
-                pa.array(columns["n"], pa.int64()),
-                pa.array(columns["top"], pa.int64()),
-                pa.array(columns["wall"], pa.int64()),
-                pa.array(columns["data"], pa.binary()),
-            ],
-            names=list(columns),
-        )
 
 
 def pack_batch(spec: PackSpec, batch: pa.RecordBatch, wall: int) -> Iterator[Packet]:
@@ -175,6 +135,3 @@ def _pack_rest(
 
 def _bytes(batch: pa.RecordBatch) -> bytes | None:
     return dump(batch) if batch.num_rows else None
-
-
-__all__ = ["TIME", "KeyPart", "PackPort", "PackSpec", "pack_batch", "packer"]

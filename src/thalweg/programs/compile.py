@@ -1,51 +1,43 @@
-"""From queries to what Spark's workers are told: join specs by group, and how each stream is packed."""
+"""From queries to operator programs: join specs by group, and how each stream is packed for them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
-from pyspark.sql import types as t
 
-from thalweg.errors import UserError
 from thalweg.kernel.columns import fixed_dtype, is_bytes, stored_type
 from thalweg.kernel.keys import is_exact
 from thalweg.kernel.window import NEVER
+from thalweg.programs.pack import TIME, KeyPart, PackPort, PackSpec
 from thalweg.programs.spec import KEY, SEQ, START, Field, JoinSpec, OutputField, Port, Target
 from thalweg.query import classes
-from thalweg.query.model import Expr, Query, Window, WindowKind
+from thalweg.query.model import Equality, Expr, Query, Window, WindowKind
+from thalweg.query.rename import unqualified
 from thalweg.query.tree import Node, join_tree
-from thalweg.spark.pack import TIME, KeyPart, PackPort, PackSpec
-from thalweg.spark.packets import labels
-from thalweg.spark.typing import Typer, arrow_type, unqualified
 
 
 @dataclass(frozen=True)
 class StreamInfo:
-    """What the host must know of a stream. Durations are in microseconds."""
+    """What operators must know of a stream: its columns and how its time runs, in microseconds."""
 
     name: str
-    schema: t.StructType
+    columns: Mapping[str, pa.DataType]
     time: str
     lateness: int
     idle: int | None = None
     max_ahead: int | None = None
     order: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        if self.time not in self.schema.names:
-            raise UserError(
-                f"stream {self.name} has no column {self.time!r} for its time",
-                remedy=f"it has {', '.join(self.schema.names)}",
-            )
-        kind = self.schema[self.time].dataType
-        if not isinstance(kind, t.TimestampType | t.TimestampNTZType):
-            raise UserError(
-                f"stream {self.name}: the time column {self.time!r} is a {kind.simpleString()}",
-                remedy="it must be a timestamp: cast it first",
-            )
+
+@dataclass(frozen=True)
+class TypedQuery:
+    """A query whose equalities compare values of one type on both sides, and the types of those sides."""
+
+    query: Query
+    equalities: tuple[Equality, ...]
+    kinds: Mapping[str, pa.DataType]  # by the text of a side
 
 
 @dataclass(frozen=True)
@@ -56,15 +48,14 @@ class StreamPlan:
     select: tuple[tuple[str, str], ...]  # (Spark SQL, column name)
     pack: PackSpec
     stage: int
-    late: t.StructType | None
 
 
 @dataclass(frozen=True)
 class QueryPlan:
-    """What comes out for one query: the columns of its result packets, in Arrow's and Spark's types."""
+    """What comes out for one query: the columns of its result packets."""
 
     query: Query
-    fields: tuple[tuple[str, str, t.DataType], ...]  # alias, column, type
+    fields: tuple[tuple[str, str, pa.DataType], ...]  # alias, column, type
 
 
 @dataclass(frozen=True)
@@ -81,16 +72,20 @@ class Job:
         return any(spec.held or spec.slide is not None for stage in self.stages for spec in stage.values())
 
 
+Labels = Callable[[int], Sequence[int]]
+"""Labels for groups of packets: given n, at least n of them, all different, always the same ones first."""
+
+
 def compile_job(
-    spark: SparkSession,
-    queries: Sequence[Query],
+    queries: Sequence[TypedQuery],
     streams: Mapping[str, StreamInfo],
     *,
-    partitions: int,
+    buckets: int,
+    labels: Labels,
     keep_late: bool,
 ) -> Job:
     """Everything that is decided before the first tuple arrives."""
-    builder = _Builder(spark, streams, partitions, keep_late)
+    builder = _Builder(streams, buckets, labels, keep_late)
     for number, query in enumerate(queries):
         builder.add(number, query)
     return builder.job()
@@ -109,7 +104,7 @@ class _Alias:
 
     def plain(self, c: int) -> str | None:
         """The column that is this alias's key in a class, when the key is just a column."""
-        for name in self.info.schema.names:
+        for name in self.info.columns:
             if self.keys[c].sql == Expr(f"`{self.alias}`.`{name}`").sql:
                 return name
         return None
@@ -127,9 +122,9 @@ class _Alias:
 
 @dataclass
 class _Builder:
-    spark: SparkSession
     infos: Mapping[str, StreamInfo]
-    partitions: int
+    buckets: int
+    labels: Labels
     keep_late: bool
     stages: list[dict[int, JoinSpec]] = field(default_factory=list)
     select: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -137,12 +132,15 @@ class _Builder:
     plans: list[QueryPlan] = field(default_factory=list)
     used: int = 0
 
-    def add(self, number: int, query: Query) -> None:
-        aliases = self._aliases(query)
+    def add(self, number: int, typed: TypedQuery) -> None:
+        query = typed.query
+        self._classes = classes(typed.equalities)
+        aliases = self._aliases(typed)
         tree = join_tree(query.aliases, self._classes)
         rows = any(i.window.kind is WindowKind.ROWS for i in query.inputs)
-        buckets = 1 if rows else self.partitions
-        fresh = labels(self.used + buckets * len(tree), self.partitions)
+        # A window of rows counts its whole stream, so one bucket must see all of it.
+        buckets = 1 if rows else self.buckets
+        fresh = self.labels(self.used + buckets * len(tree))
         groups = [
             tuple(fresh[self.used + n * buckets : self.used + (n + 1) * buckets]) for n in range(len(tree))
         ]
@@ -174,24 +172,15 @@ class _Builder:
             for i, source in enumerate(node.inputs):
                 if isinstance(source, str):
                     self._pack(aliases[source], node, ports[i], i, groups[n], depth[n], query)
-        fields = tuple(
-            (a.alias, c, a.info.schema[c].dataType) for a in aliases.values() for c in a.columns
-        )
+        fields = tuple((a.alias, c, a.info.columns[c]) for a in aliases.values() for c in a.columns)
         self.plans.append(QueryPlan(query, fields))
 
-    def _aliases(self, query: Query) -> dict[str, _Alias]:
-        schemas = {i.alias: self.infos[i.stream].schema for i in query.inputs}
-        typer = Typer(self.spark, schemas)
-        self._classes = classes([typer.typed(e) for e in query.equalities])
+    def _aliases(self, typed: TypedQuery) -> dict[str, _Alias]:
         out = {}
-        for i in query.inputs:
+        for i in typed.query.inputs:
             keys = {c: members[i.alias][0] for c, members in enumerate(self._classes) if i.alias in members}
-            types = {c: arrow_type(typer.type_of(e)) for c, e in keys.items()}
-            for f in i.filters:
-                kind = typer.type_of(f) if f.aliases else t.BooleanType()
-                if not isinstance(kind, t.BooleanType):
-                    raise UserError(f"{f.sql} is a {kind.simpleString()}, not a condition")
-            columns = query.columns_after_join(i.alias)
+            types = {c: typed.kinds[e.sql] for c, e in keys.items()}
+            columns = typed.query.columns_after_join(i.alias)
             out[i.alias] = _Alias(i.alias, self.infos[i.stream], i.window, keys, types, columns)
         return out
 
@@ -205,9 +194,7 @@ class _Builder:
     def _verify(self, a: _Alias, c: int) -> str:
         return a.word(c) if is_exact(a.types[c]) else a.value(c)
 
-    def _needed(
-        self, query: Query, aliases: Mapping[str, _Alias], tree: Sequence[Node]
-    ) -> list[set[str]]:
+    def _needed(self, query: Query, aliases: Mapping[str, _Alias], tree: Sequence[Node]) -> list[set[str]]:
         """For each node, the fields that anything after it still reads."""
         out: list[set[str]] = []
         for n, node in enumerate(tree):
@@ -246,9 +233,7 @@ class _Builder:
                 for f in self._fields(aliases[a], None, needed[n] | set(verify), node.classes)
             ]
             open_ends = any(aliases[a].window.kind is WindowKind.ROWS for a in below.aliases)
-            return Port(
-                f"#{source}", tuple(fields), None, open_ends=open_ends, verify=verify
-            )
+            return Port(f"#{source}", tuple(fields), None, open_ends=open_ends, verify=verify)
         a = aliases[source]
         exact = self._exact(a, node.classes)
         verify = () if exact else tuple(self._verify(a, c) for c in node.classes)
@@ -256,7 +241,7 @@ class _Builder:
         late: tuple[str, ...] = ()
         reports = not any(p.reports for _, p in self.ports.get(a.info.name, []))
         if reports and self.keep_late:
-            late = tuple(f"{a.alias}.{c}" for c in a.info.schema.names)
+            late = tuple(f"{a.alias}.{c}" for c in a.info.columns)
         rows = a.window.size if a.window.kind is WindowKind.ROWS else None
         span = {WindowKind.RANGE: min(a.window.size, NEVER), WindowKind.UNBOUNDED: NEVER}.get(a.window.kind)
         order = tuple(f"{a.alias}.{c}" for c in a.info.order) if rows else ()
@@ -289,7 +274,7 @@ class _Builder:
         """The fields of one alias that are stored at a port; those that key or start stand for are not."""
         out = []
         for c in a.columns:
-            kind = arrow_type(a.info.schema[c].dataType)
+            kind = a.info.columns[c]
             held = ""
             if source and c == a.info.time:
                 held = START
@@ -364,7 +349,6 @@ class _Builder:
                     tuple(self.select[name].items()),
                     PackSpec(tuple(p for _, p in ports), info.max_ahead),
                     min(stage for stage, _ in ports),
-                    info.schema if self.keep_late else None,
                 )
             )
         return Job(tuple(self.stages), tuple(plans), tuple(self.plans))

@@ -1,0 +1,81 @@
+"""Hosts operator programs in this process, a batch at a time: for tests, and to see what a program does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from thalweg.programs.compile import Job, StreamPlan
+from thalweg.programs.join import JoinProgram, Runtime
+from thalweg.programs.pack import pack_batch
+from thalweg.programs.packet import Kind, Packet, load
+
+
+class MemoryStore(dict[int, bytes]):
+    """State as plain bytes in memory, as a state store keeps them."""
+
+    def put(self, key: int, value: bytes) -> None:
+        self[key] = value
+
+    def remove(self, key: int) -> None:
+        del self[key]
+
+
+@dataclass
+class LocalHost:
+    """Runs a job. What its operators put out is collected in `results`, `late` and `counted`.
+
+    `forget` drops the windows at hand, as a crash does; state is then rebuilt from the stores.
+    """
+
+    job: Job
+    stores: dict[int, MemoryStore] = field(default_factory=dict)
+    runtimes: dict[int, Runtime] = field(default_factory=dict)
+    results: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
+    late: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
+    counted: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def push(self, batches: Mapping[str, pa.RecordBatch], wall: int = 0) -> None:
+        """One micro-batch: rows of any of the streams."""
+        packets = []
+        for plan in self.job.streams:
+            if plan.stream in batches and batches[plan.stream].num_rows:
+                packets += list(pack_batch(plan.pack, _selected(plan, batches[plan.stream]), wall))
+        self._run(packets)
+
+    def end(self) -> None:
+        """End all streams."""
+        self._run([Packet(g, 0, Kind.END, 0, None, 0, None) for stage in self.job.stages for g in stage])
+
+    def forget(self) -> None:
+        self.runtimes.clear()
+
+    def _run(self, packets: list[Packet]) -> None:
+        for specs in self.job.stages:
+            forward = [p for p in packets if p.group not in specs]
+            for group, spec in specs.items():
+                mine = [p for p in packets if p.group == group]
+                if not mine:
+                    continue
+                store = self.stores.setdefault(group, MemoryStore())
+                for out in JoinProgram(spec).call(mine, store, self.runtimes.pop(group, None)):
+                    if isinstance(out, Runtime):
+                        self.runtimes[group] = out
+                    else:
+                        forward.append(out)
+            packets = forward
+        for p in packets:
+            where = (p.kind, p.port)
+            self.counted[where] = self.counted.get(where, 0) + p.n
+            if p.data is not None and p.kind == Kind.RESULT:
+                self.results.setdefault(p.port, []).append(load(p.data))
+            if p.data is not None and p.kind == Kind.LATE:
+                self.late.setdefault(p.port, []).append(load(p.data))
+
+
+def _selected(plan: StreamPlan, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """What a stream's plan reads of its rows; here that can only be whole columns."""
+    arrays = [batch.column(sql.strip("`")) for sql, _ in plan.select]
+    return pa.record_batch(arrays, names=[name for _, name in plan.select])

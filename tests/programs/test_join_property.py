@@ -1,0 +1,231 @@
+"""Random streams through the operator programs, compared with the reference join."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from thalweg.errors import UserError
+from thalweg.oracle import reference
+from thalweg.programs.compile import StreamInfo, TypedQuery, compile_job
+from thalweg.programs.local import LocalHost
+from thalweg.programs.packet import Kind
+from thalweg.query.model import Equality, Expr, Input, Output, Query, Window, WindowKind
+
+ALIASES = "abcdef"
+KINDS = {
+    "long": (pa.int64(), lambda x: x),
+    "string": (pa.string(), lambda x: "k" * (x % 5) + str(x)),
+    "decimal": (pa.decimal128(30, 2), lambda x: None),
+    "double": (pa.float64(), lambda x: [0.0, -0.0, float("nan"), 1.5][x % 4]),
+    "list": (pa.list_(pa.int64()), lambda x: [x, None, x % 2]),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A query over random streams, cut into random batches."""
+
+    kind: str
+    windows: tuple[Window, ...]
+    shape: str  # star: one key; pair: a key of two columns; chain: a.x = b.x, b.y = c.x, ...
+    lateness: tuple[int, ...]
+    buckets: int
+    seed: int
+    tuples: int
+    spread: int
+    keys: int
+    disorder: int
+
+
+def value(kind: str, x: int | None):
+    if x is None:
+        return None
+    if kind == "decimal":
+        from decimal import Decimal
+
+        return Decimal(x * 10**20) / Decimal(100)
+    return KINDS[kind][1](x)
+
+
+windows = st.one_of(
+    st.builds(Window, st.just(WindowKind.RANGE), st.sampled_from([0, 1, 5, 20, 1000])),
+    st.builds(Window, st.just(WindowKind.ROWS), st.sampled_from([1, 2, 7, 100])),
+    st.just(Window(WindowKind.UNBOUNDED)),
+)
+cases = st.integers(2, 6).flatmap(
+    lambda n: st.builds(
+        Case,
+        kind=st.sampled_from(sorted(KINDS)),
+        windows=st.tuples(*[windows] * n) | st.tuples(*[windows.filter(lambda w: w.kind is WindowKind.RANGE)] * n),
+        shape=st.sampled_from(["star", "pair", "chain"]),
+        lateness=st.tuples(*[st.sampled_from([0, 3, 50])] * n),
+        buckets=st.integers(1, 3),
+        seed=st.integers(0, 10**6),
+        tuples=st.sampled_from([0, 5, 20, 40]),
+        spread=st.sampled_from([10, 60, 300]),
+        keys=st.sampled_from([1, 3, 12]),
+        disorder=st.sampled_from([0, 5, 40]),
+    )
+)
+
+
+def query_of(case: Case) -> Query:
+    def col(a: str, c: str) -> Expr:
+        return Expr(f"`{a}`.`{c}`")
+
+    names = ALIASES[: len(case.windows)]
+    equalities = []
+    for before, a in zip(names, names[1:], strict=False):
+        if case.shape == "chain":
+            equalities.append(Equality(col(before, "y"), col(a, "x")))
+        else:
+            equalities.append(Equality(col(before, "x"), col(a, "x")))
+            if case.shape == "pair":
+                equalities.append(Equality(col(before, "y"), col(a, "y")))
+    outputs = tuple(Output(f"{a}_id", col(a, "id")) for a in names)
+    inputs = tuple(Input(a, a, w) for a, w in zip(names, case.windows, strict=True))
+    return Query("q", "", inputs, tuple(equalities), (), outputs)
+
+
+def rows_of(case: Case) -> dict[str, list[dict]]:
+    rng = random.Random(case.seed)
+    out = {}
+    for a in ALIASES[: len(case.windows)]:
+        rows = []
+        clock = 0
+        for i in range(case.tuples):
+            clock = rng.randrange(case.spread) if case.disorder == 40 else clock + rng.randrange(max(2, 2 * case.spread // max(1, case.tuples)))
+            ts = None if rng.random() < 0.05 else clock - rng.randrange(case.disorder + 1)
+            x = None if rng.random() < 0.05 else (0 if rng.random() < 0.3 else rng.randrange(case.keys))
+            y = None if rng.random() < 0.05 else rng.randrange(case.keys)
+            rows.append({"ts": ts, "x": value(case.kind, x), "y": value(case.kind, y), "id": i})
+        out[a] = rows
+    return out
+
+
+def batches_of(case: Case, rows: dict[str, list[dict]]) -> list[dict[str, list[dict]]]:
+    """Each stream's rows in order, the streams at random paces, some batches without any."""
+    rng = random.Random(case.seed + 1)
+    left = {a: list(r) for a, r in rows.items()}
+    out = []
+    while any(left.values()):
+        batch = {}
+        for a, r in left.items():
+            n = rng.choice([0, 0, 1, 3, 10, 40])
+            batch[a], left[a] = r[:n], r[n:]
+        out.append(batch)
+    return out
+
+
+def table(case: Case, rows: list[dict]) -> pa.RecordBatch:
+    kind = KINDS[case.kind][0]
+    return pa.record_batch(
+        [
+            pa.array([r["ts"] for r in rows], pa.timestamp("us", "UTC")),
+            pa.array([r["x"] for r in rows], kind),
+            pa.array([r["y"] for r in rows], kind),
+            pa.array([r["id"] for r in rows], pa.int64()),
+        ],
+        names=["ts", "x", "y", "id"],
+    )
+
+
+def job_of(case: Case, query: Query, keep_late: bool = True):
+    kind = KINDS[case.kind][0]
+    columns = {"ts": pa.timestamp("us", "UTC"), "x": kind, "y": kind, "id": pa.int64()}
+    infos = {
+        a: StreamInfo(a, columns, "ts", lateness, order=("id",))
+        for a, lateness in zip(query.aliases, case.lateness, strict=True)
+    }
+    kinds = {s.sql: kind for e in query.equalities for s in (e.left, e.right)}
+    typed = TypedQuery(query, query.equalities, kinds)
+    return compile_job([typed], infos, buckets=case.buckets, labels=lambda n: range(1, n + 1), keep_late=keep_late)
+
+
+def check(case: Case) -> None:
+    query = query_of(case)
+    rows = rows_of(case)
+    batches = batches_of(case, rows)
+    host = LocalHost(job_of(case, query))
+    rng = random.Random(case.seed + 2)
+    for batch in batches:
+        host.push({a: table(case, r) for a, r in batch.items()})
+        if rng.random() < 0.3:
+            host.forget()
+    host.end()
+
+    kept, late = {}, Counter()
+    for a, lateness in zip(query.aliases, case.lateness, strict=True):
+        kept[a], gone = reference.late_split([b[a] for b in batches], lateness, time="ts")
+        late[a] = len(gone)
+    found = Counter(
+        tuple(row[f"{a}.id"] for a in query.aliases)
+        for part in host.results.get(0, [])
+        for row in part.to_pylist()
+    )
+    expected = Counter(expected_ids(case, query, kept))
+    assert found == expected
+    for number, a in enumerate(query.aliases):
+        assert host.counted.get((Kind.INPUT, number), 0) == len(rows[a])
+        assert sum(b.num_rows for b in host.late.get(number, [])) == late[a]
+
+
+def expected_ids(case: Case, query: Query, kept: dict[str, list[dict]]):
+    """The rule, one stream after another so that large products need not be walked."""
+    combinations: list[tuple[tuple[dict, ...], int, float]] = [((), -(10**18), float("inf"))]
+    for n, a in enumerate(query.aliases):
+        intervals = reference.alive(reference.Stream(kept[a], case.windows[n], order=("id",)))
+        extended = []
+        for members, start, end in combinations:
+            for i, (lo, hi) in intervals.items():
+                row = kept[a][i]
+                if max(start, lo) <= min(end, hi) and (not members or matches(case, members[-1], row)):
+                    extended.append(((*members, row), max(start, lo), min(end, hi)))
+        combinations = extended
+    return [tuple(row["id"] for row in members) for members, _, _ in combinations]
+
+
+def matches(case: Case, before: dict, row: dict) -> bool:
+    def equal(x, y) -> bool:
+        if isinstance(x, list):  # inside a list NULL is a value like others
+            return x == y
+        return reference.equal(x, y)
+
+    if case.shape == "chain":
+        return equal(before["y"], row["x"])
+    return equal(before["x"], row["x"]) and (case.shape == "star" or equal(before["y"], row["y"]))
+
+
+def bounded(case: Case) -> bool:
+    """Whether the results stay few enough to be walked one by one."""
+    return len(case.windows) <= 3 or case.tuples <= 20
+
+
+@given(cases.filter(bounded))
+@settings(max_examples=150, deadline=None)
+def test_results_equal_the_rule(case: Case) -> None:
+    check(case)
+
+
+@pytest.mark.long
+@given(cases.filter(bounded))
+@settings(max_examples=5000, deadline=None)
+def test_results_equal_the_rule_many_times(case: Case) -> None:
+    check(case)
+
+
+def test_equal_time_and_order_in_a_window_of_rows_is_an_error_that_names_them() -> None:
+    rows = Window(WindowKind.ROWS, 2)
+    case = Case("long", (rows, rows), "star", (0, 0), 1, 0, 0, 10, 3, 0)
+    host = LocalHost(job_of(case, query_of(case)))
+    twice = [{"ts": 7, "x": 1, "y": 1, "id": 3}] * 2
+    with pytest.raises(UserError, match=r"stream a: two tuples have the time 1970-01-01T00:00:00.000007.*id.*3"):
+        host.push({"a": table(case, twice)})
+        host.end()
