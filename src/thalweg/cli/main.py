@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from thalweg.cli import plan, run, verify
+from thalweg.cli import demo, plan, run, verify
 from thalweg.errors import UserError
 
 app = typer.Typer(
@@ -48,6 +48,7 @@ app.command("plan")(plan.plan)
 app.command("planners")(plan.planners)
 app.command("run")(run.run)
 app.command("verify")(verify.verify)
+app.command("demo")(demo.demo)
 
 # A group of commands with heavy imports hands its arguments on, so that the others start without them.
 _HANDED_ON: dict[str, Any] = {

@@ -12,9 +12,10 @@ from thalweg.errors import UserError
 from thalweg.query import parse
 from thalweg.query.model import RESULT_TIME, Equality, Expr, Input, Output, Query, Window, WindowKind
 from thalweg.spark.host import compiled, joined
+from thalweg.spark.late import LateFiles
 from thalweg.spark.session import prepare
 from thalweg.spark.typing import stream_info
-from thalweg.spark.unpack import LateFiles, counts, unpacked
+from thalweg.spark.unpack import Direct, counts, results
 
 
 def join(
@@ -110,11 +111,12 @@ def _run(
     ]
     schemas = {name: df.schema for name, df in streams.items()}
     job = compiled(spark, [query], infos, schemas, keep_late=late is not None)
-    packets = joined(job, streams)
-    if kinds == {True}:
-        packets = packets.observe("thalweg", *counts(schemas))
     files = None if late is None else LateFiles(Path(late).absolute(), schemas)
-    return unpacked(packets, job.queries[0], 0, schemas, files)
+    if kinds == {False}:
+        return results(joined(job, streams), job, 0, schemas, None)
+    direct = Direct.of(job, schemas)
+    flow = joined(job, streams, late=files, direct=direct)
+    return results(flow.observe("thalweg", *counts(schemas)), job, 0, schemas, direct)
 
 
 def _for(alias: str, value: object, what: str) -> object:

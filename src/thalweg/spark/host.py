@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -19,8 +20,10 @@ from thalweg.programs.pack import PackSpec, pack_batch
 from thalweg.programs.packet import Kind, Packet, merge
 from thalweg.programs.spec import JoinSpec
 from thalweg.query.model import Query
+from thalweg.spark.late import LateFiles
 from thalweg.spark.packets import PACKET, frame, labels, parse, rows
 from thalweg.spark.typing import typed_query
+from thalweg.spark.unpack import Direct
 
 _FLUSH_ROWS = 1 << 20  # of a partition, at most so many rows are held before they are packed
 _KEY = t.StructType([t.StructField("k", t.LongType())])
@@ -48,8 +51,11 @@ class _MapStore:
 class _Processor(StatefulProcessor):
     """Gives each group of packets to the program of its operator; others pass through to a later stage."""
 
-    def __init__(self, job: str, specs: Mapping[int, JoinSpec]) -> None:
-        self._job, self._specs = job, specs
+    def __init__(
+        self, job: str, specs: Mapping[int, JoinSpec], late: LateFiles | None, direct: Direct | None
+    ) -> None:
+        self._job, self._specs, self._late = job, specs, late
+        self._frame = direct.frame if direct is not None else lambda packet: frame([packet])
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._state = handle.getMapState("thalweg", _KEY, _VALUE)
@@ -63,15 +69,20 @@ class _Processor(StatefulProcessor):
         group = int(key[0])
         spec = self._specs.get(group)
         if spec is None:
-            yield from (frame(parse([f], group)) for f in rows)
+            yield from (self._frame(p) for p in parse(rows, group))
             return
         slot = (self._job, group)
         cached = _runtimes.pop(slot, None)
-        for out in JoinProgram(spec).call(parse(rows, group), _MapStore(self._state), cached):
-            if isinstance(out, Packet):
-                yield frame([out])
-            else:
+        for part, out in enumerate(
+            JoinProgram(spec).call(parse(rows, group), _MapStore(self._state), cached)
+        ):
+            if isinstance(out, Runtime):
                 _runtimes[slot] = out
+            elif out.kind == Kind.LATE and out.data is not None and self._late is not None:
+                self._late.write(out.port, out.data, group, part)
+                yield self._frame(replace(out, data=None))
+            else:
+                yield self._frame(out)
 
     def close(self) -> None:
         """Nothing to let go: what is cached stays for the next batch."""
@@ -136,8 +147,15 @@ def _packer(spec: PackSpec) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.
     return pack
 
 
-def joined(job: Job, frames: Mapping[str, DataFrame], ends: DataFrame | None = None) -> DataFrame:
-    """All packets that come out of the last stage. `ends` brings packets that end the streams."""
+def joined(
+    job: Job,
+    frames: Mapping[str, DataFrame],
+    *,
+    late: LateFiles | None = None,
+    direct: Direct | None = None,
+    ends: DataFrame | None = None,
+) -> DataFrame:
+    """All that comes out of the last stage. `ends` brings packets that end the streams."""
     streaming = all(f.isStreaming for f in frames.values())
     name = uuid.uuid4().hex
     flow: DataFrame | None = None
@@ -149,8 +167,12 @@ def joined(job: Job, frames: Mapping[str, DataFrame], ends: DataFrame | None = N
             together = together.union(part)
         groups = together.groupBy("group")
         if streaming:
+            last = direct if number + 1 == len(job.stages) else None
             flow = groups.transformWithStateInPandas(
-                _Processor(f"{name}/{number}", specs), PACKET, outputMode="Append", timeMode="None"
+                _Processor(f"{name}/{number}", specs, late, last),
+                last.schema if last is not None else PACKET,
+                outputMode="Append",
+                timeMode="None",
             )
         else:
             flow = groups.applyInArrow(_static(specs), PACKET)

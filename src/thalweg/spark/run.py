@@ -18,11 +18,12 @@ from thalweg.errors import UserError
 from thalweg.plan.options import Progress, Reporter, RunOptions
 from thalweg.spark.folder import Folder, write
 from thalweg.spark.host import END_LINES, compiled, ends, joined
+from thalweg.spark.late import LateFiles
 from thalweg.spark.packets import NONE, PACKET
 from thalweg.spark.session import session
 from thalweg.spark.sources import info_of, live, schema_of
 from thalweg.spark.typing import arrow_schema
-from thalweg.spark.unpack import LateFiles, counts, unpacked
+from thalweg.spark.unpack import Direct, counts, results
 
 
 def run(options: RunOptions, reporter: Reporter) -> dict[str, Any]:
@@ -69,6 +70,7 @@ class _Run:
         infos = [info_of(streams[name]) for name in names]
         self.job = compiled(self.spark, self.options.queries, infos, self.schemas, keep_late=True)
         self.late = LateFiles(self.folder.path / "late", self.schemas)
+        self.direct = Direct.of(self.job, self.schemas)
         self._prepare_results()
         (self.folder.path / "late").mkdir(exist_ok=True)
         self.earlier_s = (self.folder.metrics() or {}).get("elapsed_s", 0.0)
@@ -86,15 +88,15 @@ class _Run:
         return metrics
 
     def _prepare_results(self) -> None:
-        empty = self.spark.createDataFrame([], PACKET)
+        empty = self.spark.createDataFrame([], self.direct.schema if self.direct else PACKET)
         for number, plan in enumerate(self.job.queries):
-            schema = unpacked(empty, plan, number, self.schemas, None).schema
+            schema = results(empty, self.job, number, self.schemas, self.direct).schema
             self.folder.ensure_results(plan.query.name, arrow_schema(schema))
 
     def _stream(self, frames: dict[str, DataFrame]) -> bool:
         """Run until the sources are exhausted; False when told to stop before."""
         end = ends(self.spark, self.job, str(self.folder.control)) if self.job.held else None
-        flow = joined(self.job, frames, end)
+        flow = joined(self.job, frames, late=self.late, direct=self.direct, ends=end)
         writer = flow.writeStream.foreachBatch(self._sink).option(
             "checkpointLocation", str(self.folder.checkpoint)
         )
@@ -122,8 +124,8 @@ class _Run:
         for number, plan in enumerate(self.job.queries):
             name = plan.query.name
             count = Observation(f"rows-{name}")
-            late = self.late.at(batch) if number == 0 else None
-            rows = unpacked(observed if number == 0 else packets, plan, number, self.schemas, late)
+            source = observed if number == 0 else packets
+            rows = results(source, self.job, number, self.schemas, self.direct)
             rows = rows.observe(count, fn.count(fn.lit(1)).alias("n"))
             rows.write.mode("overwrite").parquet(str(self.folder.draft(name)))
             written[f"out_{name}"] = count.get["n"]

@@ -1,118 +1,124 @@
-"""Unpack: result packets become rows again, and late tuples go to their files."""
+"""Results become rows again.
+
+Most types of column leave the join as they are: the last join's worker hands whole Arrow columns to Spark
+(`Direct`). Nested and rare types, and several queries in one job, take the long way: packets of bytes, which
+another worker unpacks.
+"""
 
 from __future__ import annotations
 
-import copy
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 from pyspark.sql import types as t
 
-from thalweg.kernel.columns import decode, stored_type
-from thalweg.programs.compile import QueryPlan
-from thalweg.programs.packet import Kind, load
+from thalweg.kernel.columns import decode
+from thalweg.programs.compile import Job, QueryPlan
+from thalweg.programs.packet import Kind, Packet, load
 from thalweg.programs.spec import START
 from thalweg.query.model import RESULT_TIME
 from thalweg.query.rename import rename
 from thalweg.spark.packets import NONE
 from thalweg.spark.typing import arrow_schema
 
+Schemas = Mapping[str, t.StructType]
 
-def unpacked(
-    packets: DataFrame,
-    plan: QueryPlan,
-    number: int,
-    schemas: Mapping[str, t.StructType],
-    late: LateFiles | None,
+# Spark's way from pandas to Arrow touches every timestamp and date; as numbers they pass untouched.
+_AS_NUMBER: dict[type[t.DataType], tuple[t.DataType, str]] = {
+    t.TimestampType: (t.LongType(), "timestamp_micros({})"),
+    t.TimestampNTZType: (t.LongType(), "timestampadd(MICROSECOND, {}, TIMESTAMP_NTZ'1970-01-01')"),
+    t.DateType: (t.IntegerType(), "date_from_unix_date({})"),
+}
+_AS_IT_IS = (
+    t.BooleanType,
+    t.ByteType,
+    t.ShortType,
+    t.IntegerType,
+    t.LongType,
+    t.FloatType,
+    t.DoubleType,
+    t.StringType,
+    t.BinaryType,
+    t.DecimalType,
+)
+_COUNTS = [t.StructField(name, t.LongType()) for name in ("kind", "port", "n", "top", "wall")]
+
+
+@dataclass(frozen=True)
+class Direct:
+    """How the results of a job's only query leave its last join: as columns, with counts in rows between."""
+
+    columns: tuple[str, ...]  # of the result packets
+    schema: t.StructType
+
+    @classmethod
+    def of(cls, job: Job, schemas: Schemas) -> Direct | None:
+        """None where the job must take the long way."""
+        if len(job.queries) != 1:
+            return None
+        kinds = _kinds(job.queries[0], schemas)
+        if not all(isinstance(k, _AS_IT_IS) or type(k) in _AS_NUMBER for k in kinds):
+            return None
+        fields = [
+            t.StructField(f"c{i}", _AS_NUMBER.get(type(k), (k, ""))[0]) for i, k in enumerate(kinds)
+        ]
+        columns = (*(f"{alias}.{column}" for alias, column, _ in job.queries[0].fields), START)
+        return cls(columns, t.StructType([*_COUNTS, *fields]))
+
+    def frame(self, packet: Packet) -> pd.DataFrame:
+        """A packet as rows of the schema."""
+        if packet.kind == Kind.RESULT:
+            assert packet.data is not None
+            found = load(packet.data)
+            none = pa.nulls(found.num_rows, pa.int64())
+            arrays = [none] * len(_COUNTS) + [_numbers(found.column(name)) for name in self.columns]
+        else:
+            top = NONE if packet.top is None else packet.top
+            counts = (int(packet.kind), packet.port, packet.n, top, packet.wall)
+            arrays = [pa.array([c], pa.int64()) for c in counts]
+            arrays += [pa.nulls(1, _numbers(pa.nulls(0, f.type)).type) for f in self._arrow()]
+        return pd.DataFrame(
+            {
+                f.name: pd.Series(pd.arrays.ArrowExtensionArray(array))
+                for f, array in zip(self.schema, arrays, strict=True)
+            },
+            copy=False,
+        )
+
+    def _arrow(self) -> list[pa.Field]:
+        return list(arrow_schema(self.schema))[len(_COUNTS) :]
+
+
+def results(
+    flow: DataFrame, job: Job, number: int, schemas: Schemas, direct: Direct | None
 ) -> DataFrame:
     """The rows of one query's results, with its conditions and outputs evaluated by Spark."""
+    plan = job.queries[number]
     names = {(alias, column): f"c{i}" for i, (alias, column, _) in enumerate(plan.fields)}
-    names["", RESULT_TIME] = RESULT_TIME
-    schema = t.StructType(
-        [
-            t.StructField(f"c{i}", schemas[plan.query.input(alias).stream][column].dataType)
-            for i, (alias, column, _) in enumerate(plan.fields)
-        ]
-        + [t.StructField(RESULT_TIME, t.TimestampType())]
-    )
-    columns = tuple(f"{alias}.{column}" for alias, column, _ in plan.fields)
-    result = packets.mapInArrow(_unpacker(number, columns, arrow_schema(schema), late), schema)
+    names["", RESULT_TIME] = f"c{len(plan.fields)}"
+    if direct is not None:
+        casts = []
+        for i, kind in enumerate(_kinds(plan, schemas)):
+            _, cast = _AS_NUMBER.get(type(kind), (kind, "{}"))
+            casts.append(f"{cast.format(f'c{i}')} AS c{i}")
+        rows = flow.where("kind IS NULL").selectExpr(*casts)
+    else:
+        fields = [t.StructField(f"c{i}", kind) for i, kind in enumerate(_kinds(plan, schemas))]
+        columns = tuple(f"{alias}.{column}" for alias, column, _ in plan.fields)
+        schema = t.StructType(fields)
+        rows = flow.mapInArrow(_unpacker(number, columns, arrow_schema(schema)), schema)
     for condition in plan.query.conditions:
-        result = result.where(rename(condition, names))
-    return result.selectExpr(*(f"{rename(o.expr, names)} AS `{o.name}`" for o in plan.query.outputs))
-
-
-class LateFiles:
-    """Where late tuples are kept: one folder a stream, one file a batch and task, so that a repeat overwrites."""
-
-    def __init__(self, folder: Path, schemas: Mapping[str, t.StructType]) -> None:
-        self._folder = str(folder)
-        self._batch: int | None = None
-        self._schemas = {n: (name, arrow_schema(schema)) for n, (name, schema) in enumerate(schemas.items())}
-
-    def at(self, batch: int) -> LateFiles:
-        """The same, for a batch whose number is known; otherwise Spark is asked for it."""
-        out = copy.copy(self)
-        out._batch = batch
-        return out
-
-    def write(self, stream: int, data: bytes, part: int) -> None:
-        name, schema = self._schemas[stream]
-        batch = load(data)
-        table = pa.Table.from_arrays([decode(batch.column(f.name), f.type) for f in schema], schema=schema)
-        context = TaskContext.get()
-        number = self._batch
-        if number is None and context is not None:
-            number = int(context.getLocalProperty("streaming.sql.batchId") or 0)
-        folder = Path(self._folder) / name
-        folder.mkdir(parents=True, exist_ok=True)
-        task = context.partitionId() if context else 0
-        target = folder / f"{number or 0:09d}-{task:04d}-{part:04d}.parquet"
-        draft = folder / f".{uuid.uuid4().hex}"
-        pq.write_table(table, draft)
-        draft.replace(target)
-
-
-def _unpacker(
-    number: int, columns: tuple[str, ...], schema: pa.Schema, late: LateFiles | None
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    kinds = [f.type for f in schema]
-
-    def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        part = 0
-        for batch in batches:
-            kind, port, data = (batch.column(batch.schema.names.index(c)) for c in ("kind", "port", "data"))
-            for i in range(batch.num_rows):
-                what = kind[i].as_py()
-                if what == Kind.LATE and late is not None and len(data[i].as_buffer()):
-                    late.write(port[i].as_py(), data[i].as_buffer(), part)
-                    part += 1
-                if what == Kind.RESULT and port[i].as_py() == number:
-                    yield _restore(load(data[i].as_buffer()), columns, kinds, schema)
-
-    return unpack
-
-
-def _restore(
-    found: pa.RecordBatch, columns: tuple[str, ...], kinds: list[pa.DataType], schema: pa.Schema
-) -> pa.RecordBatch:
-    arrays: list[pa.Array] = []
-    for name, kind in zip(columns, kinds[:-1], strict=True):
-        arrays.append(decode(found.column(name), kind) if stored_type(kind) != kind else found.column(name))
-    start = found.column(START)
-    arrays.append(pa.Array.from_buffers(kinds[-1], len(start), start.buffers(), 0, start.offset))
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+        rows = rows.where(rename(condition, names))
+    return rows.selectExpr(*(f"{rename(o.expr, names)} AS `{o.name}`" for o in plan.query.outputs))
 
 
 def counts(streams: Iterable[str]) -> list[Any]:
-    """Aggregates to observe on the packets: rows in and late for each stream, and what the state holds."""
+    """Aggregates to observe on the flow: rows in and late for each stream, and what the state holds."""
 
     def total(what: Kind, port: int | None, column: str) -> Any:
         match = fn.col("kind") == int(what)
@@ -126,11 +132,37 @@ def counts(streams: Iterable[str]) -> list[Any]:
         out.append(total(Kind.LATE, number, "n").alias(f"late_{name}"))
     out.append(total(Kind.STATE, None, "n").alias("state_rows"))
     out.append(total(Kind.STATE, None, "wall").alias("state_bytes"))
-    bound = fn.when((fn.col("kind") == int(Kind.STATE)), fn.col("top"))
-    out.append(fn.coalesce(fn.min(bound), fn.lit(NONE)).alias("bound"))
     top = fn.when((fn.col("kind") == int(Kind.INPUT)) & (fn.col("top") > NONE), fn.col("top"))
     out.append(fn.coalesce(fn.max(top), fn.lit(NONE)).alias("top"))
     return out
 
 
-__all__ = ["LateFiles", "counts", "unpacked"]
+def _kinds(plan: QueryPlan, schemas: Schemas) -> list[t.DataType]:
+    """The types of a query's result columns; the result's time comes last."""
+    of = [schemas[plan.query.input(alias).stream][column].dataType for alias, column, _ in plan.fields]
+    return [*of, t.TimestampType()]
+
+
+def _numbers(array: pa.Array) -> pa.Array:
+    kind = array.type
+    if pa.types.is_timestamp(kind):
+        return array.view(pa.int64())
+    return array.view(pa.int32()) if pa.types.is_date32(kind) else array
+
+
+def _unpacker(
+    number: int, columns: tuple[str, ...], schema: pa.Schema
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            kind, port, data = (batch.column(batch.schema.names.index(c)) for c in ("kind", "port", "data"))
+            for i in range(batch.num_rows):
+                if kind[i].as_py() == Kind.RESULT and port[i].as_py() == number:
+                    yield _restore(load(data[i].as_buffer()), columns, schema)
+
+    return unpack
+
+
+def _restore(found: pa.RecordBatch, columns: tuple[str, ...], schema: pa.Schema) -> pa.RecordBatch:
+    arrays = [decode(found.column(name), f.type) for name, f in zip(columns, schema, strict=False)]
+    return pa.RecordBatch.from_arrays([*arrays, found.column(START).view(schema[-1].type)], schema=schema)

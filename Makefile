@@ -1,0 +1,47 @@
+# Each target is enough on a fresh checkout: what it needs is set up first. `make` alone lists them.
+.DEFAULT_GOAL := help
+.SUFFIXES:
+.PHONY: help setup demo test test-long lint bench bench-peers clean
+
+PYTHON := .venv/bin/python
+
+help:
+	@echo "make demo         join three live streams on Spark, check the results, draw a picture"
+	@echo "make test         the tests that take minutes"
+	@echo "make test-long    all tests: many kills, large random sweeps"
+	@echo "make lint         the linters and the type checker"
+	@echo "make setup        only create .venv with what the others need"
+	@echo "make bench        measure the join beside Spark's own cascade"
+	@echo "make bench-peers  measure Flink and DuckDB on the same data"
+	@echo "make clean        remove what the others have made, .venv apart"
+
+setup:
+	@tools/setup.sh
+
+demo: setup
+	@$(PYTHON) -m thalweg demo --out demo-out
+
+# The first failure ends it; the last line is pytest's own.
+test: setup
+	@$(PYTHON) -m pytest -x -m "not long"
+
+test-long: setup
+	@$(PYTHON) -m pytest -m "long or not long"
+
+lint: setup
+	@$(PYTHON) -m ruff check --quiet .
+	@$(PYTHON) -m ruff format --check --quiet . \
+		|| { echo "lint: some files are not formatted; .venv/bin/ruff format does it" >&2; exit 1; }
+	@$(PYTHON) -m mypy
+
+bench: setup
+	@$(PYTHON) -m thalweg bench join --workload all
+	@$(PYTHON) -m thalweg bench batch
+
+bench-peers: setup
+	@$(PYTHON) benchmarks/peers/run.py
+
+clean:
+	@rm -rf demo-out build dist spark-warehouse metastore_db derby.log benchmarks/data \
+		.pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,180 @@
+"""`thalweg demo`."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+
+import typer
+
+from thalweg.cli import options as given
+from thalweg.errors import UserError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from thalweg.demo.figures import Figures
+    from thalweg.demo.play import Moment
+
+
+def demo(
+    *,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="The folder to play in; an earlier one is replaced.")
+    ] = Path("demo-out"),
+    rate: Annotated[
+        int, typer.Option("--rate", metavar="N", help="Packets a second at each router.")
+    ] = 5_000,
+    seconds: Annotated[
+        float, typer.Option("--seconds", metavar="N", help="How long packets are replayed.")
+    ] = 20.0,
+    as_json: given.AsJson = False,
+) -> None:
+    """Replay the packets of three routers as live streams, join them on Spark and check the results."""
+    from thalweg.cli.inputs import print_json
+    from thalweg.demo.packets import Traffic
+    from thalweg.demo.play import PICTURE, DemoError, play
+
+    if rate < 10 or not 1 <= seconds <= 3600:
+        raise UserError(
+            "there must be something to replay", remedy="--rate is 10 or more, --seconds from 1 to 3600"
+        )
+    begun = time.monotonic()
+    audience = _audience(silent=as_json)
+    try:
+        with _sigterm_as_interrupt():
+            figures = play(out, Traffic(rate=rate, seconds=seconds), audience)
+    except DemoError as error:
+        typer.echo(f"thalweg: {error}", err=True)
+        raise typer.Exit(1) from None
+    finally:
+        audience.close()
+    if as_json:
+        print_json({**figures.to_json(), "picture": str(out / PICTURE)})
+    else:
+        from rich.console import Console
+
+        console = Console()
+        console.print(table(figures))
+        console.print(
+            f"picture: {out / PICTURE}\neverything else: {out} ({time.monotonic() - begun:.0f} s in all)",
+            highlight=False,
+            soft_wrap=True,
+        )
+    if not figures.verified:
+        raise typer.Exit(1)
+
+
+def table(figures: Figures) -> Table:
+    """The closing table."""
+    from rich.table import Table
+
+    rows = Table("", "", title="packets with the same destination at three routers")
+    rows.columns[1].justify = "right"
+    for router, count in figures.rows_in.items():
+        rows.add_row(f"rows in, {router}", f"{count:,}")
+    rows.add_row("rows in, late and kept aside", f"{figures.late:,}")
+    rows.add_row("results", f"{figures.results:,}")
+    rows.add_row("rows a second, as they were replayed", f"{figures.rows_per_s:,.0f}")
+    rows.add_row("micro-batches", f"{figures.batches:,}")
+    latency = figures.latency
+    if latency is not None:
+        rows.add_row(
+            "latency from arrival to result: p50, p95, greatest",
+            f"{latency.p50:.2f} s, {latency.p95:.2f} s, {latency.greatest:.2f} s",
+        )
+    verified = "yes" if figures.verified else f"NO: DuckDB expects {figures.expected:,} results"
+    rows.add_row("verified against DuckDB", verified)
+    return rows
+
+
+class _Silent:
+    """Shows nothing."""
+
+    def step(self, text: str) -> None:
+        pass
+
+    def moment(self, moment: Moment) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class _Lines(_Silent):
+    """Plain lines; how it goes at most every three seconds."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream, self._shown_at = stream, 0.0
+
+    def step(self, text: str) -> None:
+        print(text, file=self._stream, flush=True)
+
+    def moment(self, moment: Moment) -> None:
+        if moment.read and time.monotonic() - self._shown_at >= 3.0:
+            self._shown_at = time.monotonic()
+            print(f"  {line(moment)}", file=self._stream, flush=True)
+
+
+class _Live(_Silent):
+    """What is being done with a spinner, and under it how it goes."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+
+        self._console = Console(stderr=True)
+        self._status: Any = None
+        self._doing, self._begun = "", time.monotonic()
+
+    def step(self, text: str) -> None:
+        self._finish()
+        self._doing, self._begun = text, time.monotonic()
+        self._status = self._console.status(text)
+        self._status.start()
+
+    def moment(self, moment: Moment) -> None:
+        if moment.read and self._status is not None:
+            self._status.update(f"{self._doing}\n  {line(moment)}")
+
+    def close(self) -> None:
+        self._finish()
+
+    def _finish(self) -> None:
+        if self._status is not None:
+            self._status.stop()
+            took = time.monotonic() - self._begun
+            self._console.print(f"{self._doing} ({took:.0f} s)", highlight=False, style="dim")
+            self._status = None
+
+
+def line(moment: Moment) -> str:
+    """How far it has come, in one line."""
+    return (
+        f"{moment.sent:,} packets handed on, {moment.read:,} joined, {moment.results:,} results, "
+        f"{moment.seconds:.0f} s"
+    )
+
+
+def _audience(*, silent: bool) -> _Silent:
+    if silent:
+        return _Silent()
+    return _Live() if sys.stderr.isatty() else _Lines(sys.stderr)
+
+
+@contextmanager
+def _sigterm_as_interrupt() -> Iterator[None]:
+    """SIGTERM ends the demonstration as Ctrl-C does: in good order."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,262 @@
+"""The demonstration in its parts, and, among the long tests, the whole of it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+
+from thalweg.catalog import load
+from thalweg.cli import demo as command
+from thalweg.cli.main import invoke
+from thalweg.demo import play
+from thalweg.demo.figures import Latency, read_figures
+from thalweg.demo.packets import QUERY, ROUTERS, SCHEMA, Traffic
+from thalweg.demo.picture import draw
+from thalweg.demo.replay import Replay
+from thalweg.query import parse
+
+SMALL = Traffic(rate=100, seconds=5.0, window_s=2)
+
+
+class Clock:
+    """A clock that only sleeping moves."""
+
+    def __init__(self, now=1_000.0):
+        self.now = now
+
+    def __call__(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+        return True
+
+
+@pytest.fixture
+def replayed(tmp_path):
+    clock = Clock()
+    replay = Replay(SMALL, tmp_path / "packets", clock=clock, sleep=clock.sleep)
+    replay.warm_up()
+    replay.run()
+    return replay
+
+
+def test_a_portion_is_made_from_its_seed_and_just_before_it_is_handed_on():
+    first, again = (SMALL.portion(1, 3, 10**15) for _ in range(2))
+    assert first == again
+    assert first.schema == SCHEMA
+    assert first != SMALL.portion(2, 3, 10**15)
+    ages = 10**15 - np.asarray(first["ts"].cast("int64"))
+    assert (ages >= 0).all()
+    assert (ages <= 800_000).all()
+
+
+def test_some_packets_are_later_than_the_catalog_allows():
+    ages = 10**15 - np.asarray(SMALL.portion(0, 9, 10**15)["ts"].cast("int64"))
+    assert (ages > 60_000_000).sum() == 3
+
+
+def test_catalog_and_query_fit_together(tmp_path):
+    (tmp_path / "catalog.yaml").write_text(SMALL.catalog())
+    catalog = load(tmp_path / "catalog.yaml")
+    query = parse(SMALL.query(), name=QUERY, schemas=catalog.schemas)
+    assert [i.stream for i in query.inputs] == list(ROUTERS)
+    assert {i.window.size for i in query.inputs} == {2_000_000}
+
+
+def test_the_replay_hands_on_every_portion_at_its_time(replayed, tmp_path):
+    assert replayed.sent == dict.fromkeys(ROUTERS, 50 * (1 + SMALL.files))
+    for router in ROUTERS:
+        files = sorted((tmp_path / "packets" / router).iterdir())
+        assert [f.name for f in files] == [f"{n:05d}.parquet" for n in range(1 + SMALL.files)]
+        sent = [pq.read_table(f)["sent"][0].as_py().timestamp() for f in files]
+        assert sent == [1_000.0 + 0.5 * n for n in range(1 + SMALL.files)]
+
+
+def test_a_replay_that_fails_says_so(tmp_path):
+    replay = Replay(SMALL, tmp_path, sleep=lambda seconds: 1 / 0)
+    replay.start()
+    assert replay.done.wait(10)
+    assert isinstance(replay.error, ZeroDivisionError)
+
+
+def test_a_replay_can_be_stopped(tmp_path):
+    replay = Replay(Traffic(rate=10, seconds=3600, interval_s=3600), tmp_path)
+    replay.start()
+    replay.stop()
+    assert replay.done.is_set()
+    assert replay.error is None
+
+
+def results(home, rows):
+    """Result files as a run leaves them: (dest, sent, result_time) each, one file a row."""
+    folder = home / "run" / "results" / QUERY
+    folder.mkdir(parents=True)
+    moment = pa.timestamp("us", tz="UTC")
+    schema = pa.schema([("dest", pa.string()), ("sent", moment), ("result_time", moment)])
+    pq.write_table(schema.empty_table(), folder / "schema.parquet")
+    for n, (dest, sent, time_) in enumerate(rows):
+        columns = [
+            pa.array([dest]),
+            pa.array([int(sent * 1e6)]).cast(moment),
+            pa.array([int(time_ * 1e6)]).cast(moment),
+        ]
+        pq.write_table(pa.table(columns, schema=schema), folder / f"{n:09d}-0000.parquet")
+
+
+def metrics(found):
+    return {
+        "input_rows": dict.fromkeys(ROUTERS, 550),
+        "late_rows": dict.fromkeys(ROUTERS, 3),
+        "output_rows": {QUERY: found},
+        "batches": 4,
+    }
+
+
+def figures(home, found, same=True):
+    return read_figures(home, metrics(found), {"same": same, "expected": found}, begun=1_000.0)
+
+
+def test_latency_counts_from_the_last_packet_and_leaves_out_the_warm_up(replayed, tmp_path):
+    results(tmp_path, [("10.0.0.1", 1_000.0, 999.0), ("10.0.0.1", 1_003.0, 1_002.5)])
+    found = figures(tmp_path, 2)
+    files = sorted((tmp_path / "run" / "results" / QUERY).glob("0*.parquet"))
+    status = files[1].stat()
+    assert found.delays == pytest.approx([max(status.st_mtime, status.st_ctime) - 1_003.0])
+    assert (found.results, found.late, sum(found.rows_in.values())) == (2, 9, 1650)
+    assert found.to_json()["latency_s"]["max"] == pytest.approx(found.delays[0], abs=0.001)
+
+
+def test_latency_is_given_by_its_quantiles():
+    assert Latency.of(np.array([])) is None
+    assert Latency.of(np.arange(101.0)) == Latency(50.0, 95.0, 100.0)
+
+
+@pytest.mark.parametrize("rows", [[], [("10.0.0.1", 1_003.0, 1_002.5)] * 3])
+def test_the_picture_is_drawn_with_and_without_results(replayed, tmp_path, rows):
+    dest = pq.read_table(tmp_path / "packets" / "router1")["dest"][0].as_py()
+    results(tmp_path, [(dest, sent, moment) for _, sent, moment in rows])
+    found = figures(tmp_path, len(rows))
+    # Files are younger than the time of these tests by decades.
+    found = type(found)(**{**found.__dict__, "published": np.arange(1.0, len(rows) + 1)})
+    draw(tmp_path, found, SMALL.window_s, tmp_path / "demo.png")
+    assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_closing_table_says_whether_it_was_right(replayed, tmp_path):
+    results(tmp_path, [("10.0.0.1", 1_003.0, 1_002.5)])
+    for same, shown in ((True, "yes"), (False, "NO: DuckDB expects 1 results")):
+        console = Console(width=120, record=True, file=open(os.devnull, "w"))  # noqa: SIM115, PTH123
+        console.print(command.table(figures(tmp_path, 1, same)))
+        text = console.export_text()
+        assert shown in text
+        for part in ("rows in, router3", "results", "rows a second", "latency"):
+            assert part in text
+
+
+def test_the_folder_of_an_earlier_demonstration_is_replaced_and_no_other(tmp_path):
+    home = tmp_path / "demo-out"
+    with play._claimed(home):
+        (home / "packets").mkdir()
+        (home / "demo.png").write_text("old")
+        with pytest.raises(Exception, match="another demonstration"), play._claimed(home):
+            pass
+    with play._claimed(home):
+        assert [p.name for p in home.iterdir()] == [play.MARKER]
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("")
+    with pytest.raises(Exception, match="not from a demonstration"), play._claimed(tmp_path / "mine"):
+        pass
+    assert (tmp_path / "mine" / "thesis.txt").exists()
+
+
+def test_wrong_input_is_one_message_and_status_2(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    for arguments in (
+        ["demo", "--out", str(tmp_path / "file")],
+        ["demo", "--rate", "0", "--out", str(tmp_path / "new")],
+        ["demo", "--seconds", "nan", "--out", str(tmp_path / "new")],
+        ["demo", "--rate", "many"],
+    ):
+        assert invoke(arguments) == 2
+        out, err = capsys.readouterr()
+        assert (out, err.count("\n")) == ("", 1)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_command_that_fails_is_told_with_what_it_said(tmp_path, capsys, monkeypatch):
+    broken = "import sys; print('thalweg: no luck today', file=sys.stderr); sys.exit(1)"
+    real = subprocess.Popen
+
+    def start(command, **options):
+        return real([sys.executable, "-c", broken], **options)
+
+    monkeypatch.setattr(play.subprocess, "Popen", start)
+    assert invoke(["demo", "--out", str(tmp_path / "out"), "--json"]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "no luck today" in err
+    assert "Traceback" not in err
+
+
+def test_a_child_that_will_not_end_is_killed(tmp_path, monkeypatch):
+    stubborn = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+        "print(flush=True); time.sleep(60)"
+    )
+    child = subprocess.Popen([sys.executable, "-c", stubborn], stdout=subprocess.PIPE, start_new_session=True)
+    assert child.stdout is not None
+    child.stdout.readline()
+    monkeypatch.setattr(play, "_GRACE_S", 0.1)
+    play._stop(child)
+    assert child.returncode == -signal.SIGKILL
+
+
+def demo(home, *arguments):
+    return [sys.executable, "-m", "thalweg", "demo", "--out", str(home), *arguments]
+
+
+@pytest.mark.long
+def test_the_whole_of_it_twice(tmp_path):
+    home = tmp_path / "demo-out"
+    small = ("--rate", "500", "--seconds", "6", "--json")
+    for _ in range(2):
+        done = subprocess.run(demo(home, *small), capture_output=True, text=True, cwd=tmp_path, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        told = json.loads(done.stdout)
+        assert told["verified"] is True
+        assert sum(told["input_rows"].values()) == 3 * 250 * 13
+        assert told["results"] > 1_000
+        assert told["late_rows"] == 9
+        assert (home / "demo.png").stat().st_size > 10_000
+    assert [p.name for p in tmp_path.iterdir()] == ["demo-out"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_it_ends_all_that_it_started(tmp_path, number):
+    home = tmp_path / "demo-out"
+    started = subprocess.Popen(demo(home), stderr=subprocess.PIPE, text=True, start_new_session=True)
+    while not (home / "run" / "_thalweg" / "jvm").exists():
+        assert started.poll() is None
+        time.sleep(0.2)
+    jvm = int((home / "run" / "_thalweg" / "jvm").read_text())
+    started.send_signal(number)
+    _, err = started.communicate(timeout=60)
+    assert started.returncode == 1
+    assert err.endswith("thalweg: interrupted\n")
+    for _ in range(100):
+        try:
+            os.kill(jvm, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.1)
+    raise AssertionError("the JVM is still there")

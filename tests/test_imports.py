@@ -1,0 +1,72 @@
+"""Imports go one way, and `import thalweg` stays light."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import thalweg
+
+SOURCE = Path(thalweg.__file__).parent
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+MAY_IMPORT = {
+    "errors": set(),
+    "catalog": {"errors"},
+    "query": {"errors", "catalog"},
+    "plan": {"errors", "catalog", "query"},
+    "oracle": {"errors", "catalog", "query"},
+    "kernel": {"errors"},
+    "programs": {"errors", "kernel", "query"},
+    "spark": {"errors", "kernel", "programs", "catalog", "query", "plan"},
+    "bench": {"errors", "kernel", "programs", "query", "spark"},
+    "demo": {"errors"},
+    "cli": {"errors", "catalog", "query", "plan", "oracle", "spark", "bench", "demo"},
+    "__init__": {"errors", "spark"},
+    "__main__": {"cli"},
+}
+"""For each part, the parts that it may import beside itself."""
+
+
+def part(path):
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imported(path):
+    """The names of all modules that a file imports, wherever in it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: write the whole name"
+            assert node.module is not None
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_go_one_way(path):
+    parts = {name.split(".")[1] for name in imported(path) if name.startswith("thalweg.")}
+    known = {p for p in parts if (SOURCE / p).is_dir() or (SOURCE / f"{p}.py").is_file()}
+    assert known - {part(path)} <= MAY_IMPORT[part(path)]
+
+
+def test_only_spark_imports_pyspark():
+    guilty = {part(p) for p in MODULES if any(n.split(".")[0] in ("pyspark", "py4j") for n in imported(p))}
+    assert guilty == {"spark"}
+
+
+def test_every_part_is_in_the_table():
+    assert {part(path) for path in MODULES} == set(MAY_IMPORT)
+
+
+def test_import_thalweg_is_light():
+    code = (
+        "import sys, thalweg; "
+        "heavy = {'pyspark', 'py4j', 'pyarrow', 'pandas', 'numba', 'numpy', 'duckdb', 'sqlglot'}; "
+        "print(sorted(heavy & set(sys.modules)), sorted(thalweg.__all__))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[] ['UserError', '__version__', 'join', 'sql']\n"
