@@ -47,6 +47,6 @@ if ! suitable .venv/bin/python; then
     "$python" -m venv --clear .venv || fail "$python could not create .venv"
 fi
 echo "setup: installing thalweg and what it needs into .venv"
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -e '.[dev]' ||
+.venv/bin/python -m pip install -qq --disable-pip-version-check --no-compile -e '.[dev]' ||
     fail "the installation failed; the lines above say why"
 touch "$stamp"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
 from dataclasses import dataclass
@@ -63,7 +64,8 @@ cases = st.integers(2, 6).flatmap(
     lambda n: st.builds(
         Case,
         kind=st.sampled_from(sorted(KINDS)),
-        windows=st.tuples(*[windows] * n) | st.tuples(*[windows.filter(lambda w: w.kind is WindowKind.RANGE)] * n),
+        windows=st.tuples(*[windows] * n)
+        | st.tuples(*[windows.filter(lambda w: w.kind is WindowKind.RANGE)] * n),
         shape=st.sampled_from(["star", "pair", "chain"]),
         lateness=st.tuples(*[st.sampled_from([0, 3, 50])] * n),
         buckets=st.integers(1, 3),
@@ -82,7 +84,7 @@ def query_of(case: Case) -> Query:
 
     names = ALIASES[: len(case.windows)]
     equalities = []
-    for before, a in zip(names, names[1:], strict=False):
+    for before, a in itertools.pairwise(names):
         if case.shape == "chain":
             equalities.append(Equality(col(before, "y"), col(a, "x")))
         else:
@@ -101,7 +103,11 @@ def rows_of(case: Case) -> dict[str, list[dict]]:
         rows = []
         clock = 0
         for i in range(case.tuples):
-            clock = rng.randrange(case.spread) if case.disorder == 40 else clock + rng.randrange(max(2, 2 * case.spread // max(1, case.tuples)))
+            clock = (
+                rng.randrange(case.spread)
+                if case.disorder == 40
+                else clock + rng.randrange(max(2, 2 * case.spread // max(1, case.tuples)))
+            )
             ts = None if rng.random() < 0.05 else clock - rng.randrange(case.disorder + 1)
             x = None if rng.random() < 0.05 else (0 if rng.random() < 0.3 else rng.randrange(case.keys))
             y = None if rng.random() < 0.05 else rng.randrange(case.keys)
@@ -146,7 +152,9 @@ def job_of(case: Case, query: Query, keep_late: bool = True):
     }
     kinds = {s.sql: kind for e in query.equalities for s in (e.left, e.right)}
     typed = TypedQuery(query, query.equalities, kinds)
-    return compile_job([typed], infos, buckets=case.buckets, labels=lambda n: range(1, n + 1), keep_late=keep_late)
+    return compile_job(
+        [typed], infos, buckets=case.buckets, labels=lambda n: range(1, n + 1), keep_late=keep_late
+    )
 
 
 def check(case: Case) -> None:
@@ -221,11 +229,28 @@ def test_results_equal_the_rule_many_times(case: Case) -> None:
     check(case)
 
 
+U, R1, R2 = Window(WindowKind.UNBOUNDED), Window(WindowKind.ROWS, 1), Window(WindowKind.ROWS, 2)
+
+
+def test_an_end_that_never_comes_does_not_overflow_the_walk_along_a_chain() -> None:
+    check(Case("decimal", (R1, U, U, U, R1), "star", (50, 3, 0, 50, 50), 2, 112, 20, 60, 1, 40))
+
+
+def test_an_end_learnt_while_a_partial_result_waits_reaches_it() -> None:
+    check(Case("decimal", (R1, R1, R1, R1), "chain", (0, 0, 0, 0), 1, 0, 20, 300, 1, 0))
+
+
+def test_ends_lowered_later_leave_no_order_to_rely_on() -> None:
+    check(Case("decimal", (U, U, U, R2, U), "chain", (0,) * 5, 1, 179574, 5, 300, 1, 5))
+
+
 def test_equal_time_and_order_in_a_window_of_rows_is_an_error_that_names_them() -> None:
     rows = Window(WindowKind.ROWS, 2)
     case = Case("long", (rows, rows), "star", (0, 0), 1, 0, 0, 10, 3, 0)
     host = LocalHost(job_of(case, query_of(case)))
     twice = [{"ts": 7, "x": 1, "y": 1, "id": 3}] * 2
-    with pytest.raises(UserError, match=r"stream a: two tuples have the time 1970-01-01T00:00:00.000007.*id.*3"):
+    with pytest.raises(
+        UserError, match=r"stream a: two tuples have the time 1970-01-01T00:00:00.000007.*id.*3"
+    ):
         host.push({"a": table(case, twice)})
         host.end()

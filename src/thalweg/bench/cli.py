@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from thalweg.bench import batch as batches
-from thalweg.bench import report
+from thalweg.bench import kernel, report
 from thalweg.bench.data import WORKLOADS, workload
 from thalweg.bench.join import Comparison, ResultsDifferError, compare
 from thalweg.bench.side import SIDES
@@ -87,6 +87,39 @@ def batch(
     for title in header[1:]:
         table.add_column(title, justify="right")
     for row in cost.rows():
+        table.add_row(*row)
+    Console().print(table)
+
+
+@app.command()
+def windows(
+    *,
+    out: Out = Path("benchmarks/results"),
+    largest: Annotated[int, typer.Option(help="The most tuples in the windows together.")] = 10_000_000,
+    as_json: AsJson = False,
+) -> None:
+    """Say what a tuple costs, in time and memory, as windows grow."""
+    measured = kernel.measure_windows(largest)
+    header = (
+        "tuples in the windows",
+        "ns a tuple",
+        "to the smallest",
+        "results a tuple",
+        "bytes to alive bytes",
+    )
+    rows = [
+        (f"{m.held:,}", f"{m.ns:,.0f}", f"{m.ns / measured[0].ns:.2f}", f"{m.results:.2f}", f"{m.memory:.2f}")
+        for m in measured
+    ]
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "windows.md").write_text(report.markdown(header, rows) + "\n")
+    if as_json:
+        print(json.dumps({"windows": [m.__dict__ for m in measured]}))
+        return
+    table = Table(header[0])
+    for title in header[1:]:
+        table.add_column(title, justify="right")
+    for row in rows:
         table.add_row(*row)
     Console().print(table)
 

@@ -156,7 +156,7 @@ def generate(spec: Workload, root: Path) -> Path:
         return home
     shutil.rmtree(home, ignore_errors=True)
     for number, alias in enumerate(spec.aliases):
-        _write(spec, _stream(spec, number), home / alias)
+        _write(spec, stream(spec, number), home / alias)
     marker.write_text(text)
     return home
 
@@ -170,7 +170,8 @@ def prefix(data: Path, spec: Workload, batches: int, home: Path) -> Path:
     return home
 
 
-def _stream(spec: Workload, number: int) -> pa.Table:
+def stream(spec: Workload, number: int) -> pa.Table:
+    """All tuples of one stream, in order."""
     rng = np.random.default_rng([spec.seed, number])
     n = spec.batches * spec.batch_tuples
     offset = np.cumsum(rng.exponential(1e6 / spec.rate, n)).astype(np.int64)
@@ -188,7 +189,9 @@ def _write(spec: Workload, table: pa.Table, home: Path) -> None:
     home.mkdir(parents=True)
     for batch in range(spec.batches):
         path = home / f"{batch:05d}.parquet"
-        pq.write_table(table.slice(batch * spec.batch_tuples, spec.batch_tuples), path)
+        part = table.slice(batch * spec.batch_tuples, spec.batch_tuples)
+        # Several row groups a file, as real writers make them, so that Spark can read it with all cores.
+        pq.write_table(part, path, row_group_size=max(1, spec.batch_tuples // 4))
         # Spark's file source takes files by modification time: a second apart, the order is the name's.
         when = EPOCH_US // 1_000_000 + batch
         os.utime(path, (when, when))

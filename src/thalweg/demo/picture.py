@@ -79,7 +79,7 @@ def _flow(axes: Any, figures: Figures) -> None:
         counts, _ = np.histogram(moments, edges)
         axes.step(edges[:-1], counts, where="post", label=label, color=colour)
     axes.set_xlabel("seconds since the replay began")
-    axes.set_title("a second", loc="left", fontsize=9)
+    axes.set_title("packets in and results out, in each second", loc="left", fontsize=9)
     axes.set_ylim(bottom=0)
     axes.legend(frameon=False, fontsize=8)
 
@@ -89,10 +89,10 @@ def _delay(axes: Any, figures: Figures) -> None:
         axes.set_title("no results", loc="left", fontsize=9)
         return
     axes.hist(figures.delays, bins=40, color="#9aa5b1")
-    for value, label in ((figures.latency.p50, "half"), (figures.latency.p95, "95 %")):
+    for value, label in ((figures.latency.p50, "p50"), (figures.latency.p95, "p95")):
         axes.axvline(value, color="black", linewidth=1)
         axes.annotate(
             f" {label}: {value:.2f} s", (value, 0.95), xycoords=("data", "axes fraction"), fontsize=8
         )
     axes.set_xlabel("seconds from arrival to result")
-    axes.set_title("results", loc="left", fontsize=9)
+    axes.set_title("how many results took how long", loc="left", fontsize=9)

@@ -1,0 +1,1 @@
+"""The columnar join kernel: windows, probes, the N-way join. No Spark, no plans."""

@@ -34,6 +34,7 @@ def fixed_dtype(kind: pa.DataType) -> tuple[np.dtype, int] | None:
 
 
 def is_bytes(kind: pa.DataType) -> bool:
+    """Whether values of this type are runs of bytes."""
     return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
@@ -80,6 +81,7 @@ def bits_to_mask(buffer: pa.Buffer | None, offset: int, n: int) -> np.ndarray | 
 
 
 def mask_to_bits(mask: np.ndarray | None) -> pa.Buffer | None:
+    """The inverse of `bits_to_mask`; None where every value is there."""
     if mask is None or mask.all():
         return None
     return pa.py_buffer(np.packbits(mask, bitorder="little"))
@@ -140,7 +142,7 @@ class FixedColumn:
 
     def same(self, rows: np.ndarray, other: FixedColumn, other_rows: np.ndarray) -> np.ndarray:
         """Where both have equal values. Keys have no NULL and floats come normalised, so bits decide."""
-        equal = self.data.take(rows, axis=0) == other.data.take(other_rows, axis=0)
+        equal: np.ndarray = self.data.take(rows, axis=0) == other.data.take(other_rows, axis=0)
         return equal.all(axis=1) if self.lanes == 2 else equal
 
     @property
@@ -221,6 +223,7 @@ def _room(n: int) -> int:
 
 
 def moved(alloc: Allocator, name: str, old: np.ndarray, capacity: int, lo: int, hi: int) -> np.ndarray:
+    """The rows lo..hi at the front of an array of this capacity: the old one where that has it."""
     if len(old) == capacity:  # NumPy copes with the overlap
         old[: hi - lo] = old[lo:hi]
         return old

@@ -1,7 +1,7 @@
 """Keys as 64-bit words. A word finds candidates; where it can't stand for the value itself, equality decides.
 
-Values that fit into 64 bits (integers, dates, timestamps, floats, small decimals) are their own word and need
-no second look. Strings, wide decimals, several columns and nested values are hashed, and the join compares the
+Values that fit into 64 bits (integers, dates, timestamps, floats, small decimals) are their own word and
+need no second look. Strings, wide decimals, several columns and nested values are hashed, and the join compares the
 values of what it finds.
 """
 
@@ -26,7 +26,7 @@ def is_exact(kind: pa.DataType) -> bool:
 
 
 def comparable(array: pa.Array) -> pa.Array:
-    """The array in a form in which equal values have equal bytes: one NaN, one zero, nested values as text."""
+    """The array so that equal values have equal bytes: one NaN, one zero, nested values as text."""
     if pa.types.is_floating(array.type):
         values = np.array(fixed_values(array).view(f"f{array.type.bit_width // 8}"))
         values[np.isnan(values)] = np.nan

@@ -134,7 +134,7 @@ class NWayJoin:
         yield from pending.flush()
 
     def expire(self, bounds: Sequence[int]) -> None:
-        """Forget what can meet nothing any more: bounds[j] is the least start that input j can still bring."""
+        """Forget what can meet nothing more: bounds[j] is the least start that input j can still bring."""
         for i, window in enumerate(self.windows):
             window.expire(min(b for j, b in enumerate(bounds) if j != i))
 

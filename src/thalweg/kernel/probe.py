@@ -2,42 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic
+from numba import njit
 
-from thalweg.kernel.window import _GOLDEN, Window
+from thalweg.kernel.prefetch import prefetch
+from thalweg.kernel.window import GOLDEN, Window
 
 CHUNK = 1 << 16
 """How many combinations one step hands on at a time: what they take stays in the cache of one core."""
 
-_AHEAD = 16  # how many probes ahead to ask memory for a slot; half of it for the slot's newest tuple
-
-
-@intrinsic
-def _prefetch(typingctx: Any, array: Any, row: Any) -> Any:
-    """Ask for the cache line of array[row], and do not wait for it."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = signature.args[0]
-        struct = cgutils.create_struct_proxy(kind)(context, builder, value=args[0])
-        stride = ir.Constant(ir.IntType(64), context.get_abi_sizeof(context.get_data_type(kind.dtype)))
-        if kind.ndim == 2:
-            stride = builder.mul(stride, ir.Constant(ir.IntType(64), 2))
-        byte = ir.IntType(8).as_pointer()
-        where = builder.gep(builder.bitcast(struct.data, byte), [builder.mul(args[1], stride)])
-        word = ir.IntType(32)
-        f = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(ir.VoidType(), [byte, word, word, word]), "llvm.prefetch.p0"
-        )
-        builder.call(f, [where, ir.Constant(word, 0), ir.Constant(word, 3), ir.Constant(word, 1)])
-        return context.get_dummy_value()
-
-    return types.void(array, types.int64), generate
+# How many probes ahead to ask memory for a slot, for the newest tuple in it, and for the one before that.
+_SLOT, _NEWEST, _OLDER = 24, 16, 8
 
 
 class Step:
@@ -115,17 +90,23 @@ def _probe(
         return 0, total, -1
     while i < total:
         k, lo, hi = key[i], start[i], end[i]
-        if i + _AHEAD < total:
-            _prefetch(heads, np.int64((np.uint64(key[i + _AHEAD]) * _GOLDEN) >> s))
-            near = np.int64(np.uint32(heads[(np.uint64(key[i + _AHEAD // 2]) * _GOLDEN) >> s] - first))
+        if i + _SLOT < total:
+            prefetch(heads, np.int64((np.uint64(key[i + _SLOT]) * GOLDEN) >> s))
+            near = np.int64(np.uint32(heads[(np.uint64(key[i + _NEWEST]) * GOLDEN) >> s] - first))
             if near < alive:
-                _prefetch(node, row0 + near)
-                _prefetch(older, row0 + near)
+                prefetch(node, row0 + near)
+                prefetch(older, row0 + near)
+            near = np.int64(np.uint32(heads[(np.uint64(key[i + _OLDER]) * GOLDEN) >> s] - first))
+            if near < alive:
+                near = np.int64(np.uint32(older[row0 + near] - first))
+                if near < alive:
+                    prefetch(node, row0 + near)
+                    prefetch(older, row0 + near)
         if resume >= 0:
             age = np.int64(np.uint32(np.uint32(resume) - first))
             resume = -1
         else:
-            age = np.int64(np.uint32(heads[(np.uint64(k) * _GOLDEN) >> s] - first))
+            age = np.int64(np.uint32(heads[(np.uint64(k) * GOLDEN) >> s] - first))
         while age < alive:
             row = row0 + age
             t = node[row, 1]
@@ -134,7 +115,7 @@ def _probe(
                 break
             if node[row, 0] == k and t <= hi and e >= lo:
                 if n == room:
-                    return n, i, np.int64(np.uint32(np.uint32(age) + first))
+                    return n, i, int(np.uint32(np.uint32(age) + first))
                 out_left[n] = i
                 out_row[n] = row
                 out_key[n] = k

@@ -3,8 +3,8 @@
 Tuples get consecutive numbers in the order in which they are appended. Each hash slot holds the number of
 its newest tuple and each tuple the number of the one before it in the same slot, so a chain runs from new to
 old. Three things end a walk along it: a number that has expired, a tuple too old for the probe (with
-everything behind it), or the end. Expiry moves one mark forward and touches nothing else; arrays are compacted
-when a fifth of them is dead. So upkeep follows the batch, not the window.
+everything behind it), or the end. Expiry moves one mark forward and touches nothing else; arrays are
+compacted when the dead take up what was spare. So upkeep follows the batch, not the window.
 
       slot -> #907 -> #511 -> #498 -> #77        numbers below `first` have expired: the walk stops there
               [ts, end]                          end + slack < probe's ts: nothing older can reach it, stop
@@ -19,6 +19,7 @@ import pyarrow as pa
 from numba import njit
 
 from thalweg.kernel.columns import Allocator, Column, heap, make_column, moved
+from thalweg.kernel.prefetch import prefetch
 
 NEVER = 1 << 62
 """A moment after every other: the end of a tuple that does not expire."""
@@ -26,8 +27,9 @@ NEVER = 1 << 62
 ANY_ORDER = NEVER // 2
 """The slack of a window whose tuples' ends are in no order at all."""
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_SPARE = 5  # a capacity is at most 1 + 1/4 of what it has to hold: 5/4
+_AHEAD = 16  # how many tuples ahead to ask memory for a slot
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_ROOM = 1.4  # a capacity over what it has to hold: more means fewer moves, and more memory
 
 
 class Window:
@@ -35,8 +37,8 @@ class Window:
 
     `span` is the length of the interval on which a tuple is alive, in microseconds; None where each tuple
     brings its own end (windows of rows, and results of other joins). `slack` is how much earlier than the end
-    of a tuple before it any tuple's end can be; it is watched unless it is given, as it must be where ends are
-    written after the tuple came.
+    of a tuple before it any tuple's end can be; it is watched unless it is given, as it must be where ends
+    are written after the tuple came.
     """
 
     def __init__(
@@ -70,7 +72,7 @@ class Window:
 
     @property
     def shift(self) -> int:
-        return 64 - int(len(self.heads)).bit_length() + 1
+        return 65 - len(self.heads).bit_length()
 
     def row(self, number: int) -> int:
         return number - self.base
@@ -99,6 +101,14 @@ class Window:
         self.next += n
         return number
 
+    def keys(self, rows: np.ndarray) -> np.ndarray:
+        """The key words of some rows."""
+        return _gather(self.node, 0, rows)
+
+    def starts(self, rows: np.ndarray) -> np.ndarray:
+        """The starts of some rows."""
+        return _gather(self.node, 1, rows)
+
     def link(self, upto: int) -> None:
         """Let probes find the tuples below this number."""
         if upto > self.linked:
@@ -115,8 +125,8 @@ class Window:
     def _reserve(self, n: int) -> None:
         need, capacity = len(self) + n, len(self.node)
         if self.row(self.next) + n > capacity:
-            if need > capacity * (_SPARE - 1) // _SPARE or capacity > 3 * need + 4096:
-                capacity = max(1024, need + need // (_SPARE - 1))
+            if need * _ROOM > capacity or capacity > 3 * need + 4096:
+                capacity = max(1024, int(need * _ROOM))
             self._move(capacity)
         slots = 1 << max(4, (len(self.node) * 3 // 4).bit_length())
         # A slot not written for 2**31 tuples could be taken for an alive one once numbers wrap.
@@ -143,12 +153,23 @@ class Window:
 
 
 @njit(cache=True, nogil=True)
+def _gather(node: np.ndarray, lane: int, rows: np.ndarray) -> np.ndarray:
+    # NumPy's take would first copy the whole lane, since its values do not lie side by side.
+    out = np.empty(len(rows), np.int64)
+    for i in range(len(rows)):
+        out[i] = node[rows[i], lane]
+    return out
+
+
+@njit(cache=True, nogil=True)
 def _link(
     node: np.ndarray, older: np.ndarray, heads: np.ndarray, shift: int, lo: int, hi: int, number: np.uint32
 ) -> None:
     s = np.uint64(shift)
     for row in range(lo, hi):
-        slot = (np.uint64(node[row, 0]) * _GOLDEN) >> s
+        if row + _AHEAD < hi:
+            prefetch(heads, np.int64((np.uint64(node[row + _AHEAD, 0]) * GOLDEN) >> s))
+        slot = (np.uint64(node[row, 0]) * GOLDEN) >> s
         older[row] = heads[slot]
         heads[slot] = number
         number = np.uint32(number + np.uint32(1))

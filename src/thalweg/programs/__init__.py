@@ -1,0 +1,1 @@
+"""Operator programs over packets: what runs at a site, whoever hosts it."""

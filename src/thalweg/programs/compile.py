@@ -281,11 +281,11 @@ class _Builder:
             elif source and exact and a.plain(exact[0]) == c and _restorable(kind):
                 held = KEY
             out.append(Field(f"{a.alias}.{c}", kind if held else stored_type(kind), held))
-        for c, kind in a.types.items():
-            if a.word(c) in wanted:
-                out.append(Field(a.word(c), pa.int64()))
-            if not is_exact(kind) and a.value(c) in wanted and a.value(c) not in {f.name for f in out}:
-                out.append(Field(a.value(c), kind if is_bytes(kind) or fixed_dtype(kind) else pa.binary()))
+        for n, kind in a.types.items():
+            if a.word(n) in wanted:
+                out.append(Field(a.word(n), pa.int64()))
+            if not is_exact(kind) and a.value(n) in wanted and a.value(n) not in {f.name for f in out}:
+                out.append(Field(a.value(n), kind if is_bytes(kind) or fixed_dtype(kind) else pa.binary()))
         if a.window.kind is WindowKind.ROWS:
             out.append(Field(f"{SEQ}.{a.alias}", pa.int64()))
         return out
@@ -314,9 +314,7 @@ class _Builder:
         wanted = [c for c in a.columns if not names[f"{a.alias}.{c}"].held]
         extra = [c.split(".", 1)[1] for c in (*port.late, *port.order)]
         held = {c for c in a.columns if names[f"{a.alias}.{c}"].held}
-        for c in extra:
-            if c not in wanted and c not in held:
-                wanted.append(c)
+        wanted += [name for name in dict.fromkeys(extra) if name not in wanted and name not in held]
         filters = list(query.input(a.alias).filters)
         filters += [
             Expr(f"{members[a.alias][0].sql} = {other.sql}")
@@ -355,5 +353,5 @@ class _Builder:
 
 
 def _restorable(kind: pa.DataType) -> bool:
-    """Whether a value can be had back from its key word: floats can't (their zeros and NaNs were made one)."""
+    """Whether a value can be had back from its key word: a float's zeros and NaNs were made one."""
     return is_exact(kind) and not pa.types.is_floating(kind) and not pa.types.is_decimal(kind)

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from thalweg.programs.compile import Job, StreamPlan
-from thalweg.programs.join import JoinProgram, Runtime
+from thalweg.programs.join import JoinProgram
 from thalweg.programs.pack import pack_batch
-from thalweg.programs.packet import Kind, Packet, load
+from thalweg.programs.packet import Kind, Packet
+from thalweg.programs.state import Runtime
 
 
 class MemoryStore(dict[int, bytes]):
@@ -47,7 +48,7 @@ class LocalHost:
 
     def end(self) -> None:
         """End all streams."""
-        self._run([Packet(g, 0, Kind.END, 0, None, 0, None) for stage in self.job.stages for g in stage])
+        self._run([Packet(g, 0, Kind.END, 0, None, 0) for stage in self.job.stages for g in stage])
 
     def forget(self) -> None:
         self.runtimes.clear()
@@ -69,10 +70,10 @@ class LocalHost:
         for p in packets:
             where = (p.kind, p.port)
             self.counted[where] = self.counted.get(where, 0) + p.n
-            if p.data is not None and p.kind == Kind.RESULT:
-                self.results.setdefault(p.port, []).append(load(p.data))
-            if p.data is not None and p.kind == Kind.LATE:
-                self.late.setdefault(p.port, []).append(load(p.data))
+            if p.kind == Kind.RESULT:
+                self.results.setdefault(p.port, []).append(p.table)
+            if p.kind == Kind.LATE and p.batch is not None:
+                self.late.setdefault(p.port, []).append(p.table)
 
 
 def _selected(plan: StreamPlan, batch: pa.RecordBatch) -> pa.RecordBatch:

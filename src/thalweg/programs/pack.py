@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from thalweg.kernel.columns import encode
 from thalweg.kernel.keys import buckets, combine, comparable, split, words
-from thalweg.programs.packet import Kind, Packet, dump
-from thalweg.programs.spec import KEY, START
+from thalweg.programs.packet import Kind, Packet
+from thalweg.programs.spec import KEY, PART, START
 
 TIME = "t"
 
@@ -91,14 +91,14 @@ def _pack_port(
         names.append(name)
         arrays.append(encode(batch.column(column)))
     if port.rows:
-        names.append("#part")
+        names.append(PART)
         arrays.append(pa.array(part))
         part, all_part = valid, whole
     data = pa.record_batch(arrays, names=names)
     count = len(port.groups)
     if count == 1:
         chosen = data if all_part else data.filter(pa.array(part))
-        yield Packet(port.groups[0], port.port, Kind.DATA, chosen.num_rows, top, wall, _bytes(chosen))
+        yield Packet(port.groups[0], port.port, Kind.DATA, chosen.num_rows, top, wall, batch=chosen)
     else:
         bucket = buckets(word, count)
         if not all_part:
@@ -106,7 +106,7 @@ def _pack_port(
         order, begin = split(bucket, count + 1)
         for b, group in enumerate(port.groups):
             chosen = data.take(pa.array(order[begin[b] : begin[b + 1]]))
-            yield Packet(group, port.port, Kind.DATA, chosen.num_rows, top, wall, _bytes(chosen))
+            yield Packet(group, port.port, Kind.DATA, chosen.num_rows, top, wall, batch=chosen)
     if port.reports:
         yield from _pack_rest(port, batch, start, valid, part, whole, all_part, wall)
 
@@ -130,8 +130,4 @@ def _pack_rest(
             names = [START] + [name for _, name in port.late]
             arrays = [pa.array(start)] + [encode(batch.column(c)) for c, _ in port.late]
             rest = pa.record_batch(arrays, names=names).filter(pa.array(mask))
-            yield Packet(group, port.port, kind, rest.num_rows, None, wall, dump(rest))
-
-
-def _bytes(batch: pa.RecordBatch) -> bytes | None:
-    return dump(batch) if batch.num_rows else None
+            yield Packet(group, port.port, kind, rest.num_rows, None, wall, batch=rest)

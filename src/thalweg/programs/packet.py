@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -32,7 +33,8 @@ class Packet:
     """`port` is an operator's input; for LATE and INPUT it is the number of the stream.
 
     `top` is, from a source, the greatest time in this part of the stream; from an operator, the bound of what
-    it can still put out. `wall` is the wall clock when it was packed, in microseconds.
+    it can still put out. `wall` is the wall clock when it was packed, in microseconds. What it carries is in
+    `batch` as long as it stays in one process, and in `data` when it has to travel.
     """
 
     group: int
@@ -41,10 +43,23 @@ class Packet:
     n: int
     top: int | None
     wall: int
-    data: bytes | None
+    data: builtins.bytes | None = None
+    batch: pa.RecordBatch | None = None
+
+    @property
+    def bytes(self) -> builtins.bytes:
+        """What it carries, ready to travel; empty where it carries nothing."""
+        if self.data is None:
+            return dump(self.batch) if self.batch is not None else b""
+        return self.data
+
+    @property
+    def table(self) -> pa.RecordBatch:
+        """What it carries, ready to be read."""
+        return self.batch if self.batch is not None else load(self.bytes)
 
 
-def dump(batch: pa.RecordBatch) -> bytes:
+def dump(batch: pa.RecordBatch) -> builtins.bytes:
     """A record batch as bytes that carry their own schema."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
@@ -52,7 +67,7 @@ def dump(batch: pa.RecordBatch) -> bytes:
     return bytes(sink.getvalue())
 
 
-def load(data: bytes) -> pa.RecordBatch:
+def load(data: builtins.bytes) -> pa.RecordBatch:
     """The inverse of `dump`; the arrays point into `data`."""
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
         return reader.read_next_batch()

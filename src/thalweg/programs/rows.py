@@ -18,8 +18,8 @@ class Clock:
     """Counts the tuples of one stream in their order. `tail` has the times of the last k of them.
 
     >>> clock = Clock(2, 0, np.empty(0, np.int64))
-    >>> clock.advance(np.array([10, 20, 30]))  # the first ends when the third comes: its last moment is 29
-    (array([0, 1, 2]), array([                 29, 4611686018427387904, 4611686018427387904]), (0, array([], dtype=int64)))
+    >>> clock.advance(np.array([10, 20, 30]))  # doctest: +ELLIPSIS, +NORMALIZE_WHITESPACE
+    (array([0, 1, 2]), array([29, ..., ...]), (0, array([], dtype=int64)))
     >>> clock.advance(np.array([40]))[2]  # and now the second's end is known
     (1, array([39]))
     """
@@ -29,7 +29,7 @@ class Clock:
     tail: np.ndarray
 
     def advance(self, times: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple[int, np.ndarray]]:
-        """Count further tuples, in order: their numbers, their last moments, and those learnt of earlier ones."""
+        """Count further tuples: their places, their last moments, and those learnt of earlier ones."""
         waiting = len(self.tail)
         known = np.concatenate([self.tail, times])
         ends = np.full(len(known), NEVER, np.int64)

@@ -6,13 +6,16 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-KEY, START, END, SEQ = "#key", "#start", "#end", "#seq"
-"""Columns that every tuple brings: its key word, its interval and, in a window of rows, its place."""
+KEY, START, END = "#key", "#start", "#end"
+"""Columns that every tuple brings: its key word and its interval."""
+
+PART, SEQ = "#part", "#seq"
+"""In a window of rows: whether a tuple takes part or is only counted, and its place in the stream."""
 
 
 @dataclass(frozen=True)
 class Field:
-    """A column of an input. `held` says where its values are: in a column of their own, or in KEY or START."""
+    """A column of an input. `held` says where its values are: in KEY, in START, or else in a column."""
 
     name: str
     kind: pa.DataType
@@ -45,6 +48,10 @@ class Port:
     def stored(self) -> tuple[Field, ...]:
         """The fields with a column of their own."""
         return tuple(f for f in self.fields if not f.held)
+
+    def index(self, name: str) -> int:
+        """Which of the stored fields this one is."""
+        return [f.name for f in self.stored].index(name)
 
     def field(self, name: str) -> Field:
         return next(f for f in self.fields if f.name == name)

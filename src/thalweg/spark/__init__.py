@@ -1,0 +1,1 @@
+"""Hosts operator programs on Structured Streaming. The only place that imports pyspark."""

@@ -15,7 +15,7 @@ from thalweg.spark.host import compiled, joined
 from thalweg.spark.late import LateFiles
 from thalweg.spark.session import prepare
 from thalweg.spark.typing import stream_info
-from thalweg.spark.unpack import Direct, counts, results
+from thalweg.spark.unpack import Direct, reports, results
 
 
 def join(
@@ -116,7 +116,7 @@ def _run(
         return results(joined(job, streams), job, 0, schemas, None)
     direct = Direct.of(job, schemas)
     flow = joined(job, streams, late=files, direct=direct)
-    return results(flow.observe("thalweg", *counts(schemas)), job, 0, schemas, direct)
+    return results(flow.observe("thalweg", reports(direct)), job, 0, schemas, direct)
 
 
 def _for(alias: str, value: object, what: str) -> object:

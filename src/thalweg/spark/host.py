@@ -15,10 +15,11 @@ from pyspark.sql import types as t
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from thalweg.programs.compile import Job, StreamInfo, StreamPlan, compile_job
-from thalweg.programs.join import JoinProgram, Runtime
+from thalweg.programs.join import JoinProgram
 from thalweg.programs.pack import PackSpec, pack_batch
 from thalweg.programs.packet import Kind, Packet, merge
 from thalweg.programs.spec import JoinSpec
+from thalweg.programs.state import Runtime
 from thalweg.query.model import Query
 from thalweg.spark.late import LateFiles
 from thalweg.spark.packets import PACKET, frame, labels, parse, rows
@@ -78,9 +79,9 @@ class _Processor(StatefulProcessor):
         ):
             if isinstance(out, Runtime):
                 _runtimes[slot] = out
-            elif out.kind == Kind.LATE and out.data is not None and self._late is not None:
-                self._late.write(out.port, out.data, group, part)
-                yield self._frame(replace(out, data=None))
+            elif out.kind == Kind.LATE and out.batch is not None and self._late is not None:
+                self._late.write(out.port, out.batch, group, part)
+                yield self._frame(replace(out, batch=None))
             else:
                 yield self._frame(out)
 
@@ -191,7 +192,7 @@ def ends(spark: SparkSession, job: Job, folder: str) -> DataFrame:
     def tell(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if any(batch.num_rows for batch in batches):
             for g in groups:
-                yield _batch(Packet(g, 0, Kind.END, 0, None, 0, None))
+                yield _batch(Packet(g, 0, Kind.END, 0, None, 0))
 
     return spark.readStream.text(folder).coalesce(1).mapInArrow(tell, PACKET)
 
@@ -203,7 +204,7 @@ def _static(specs: Mapping[int, JoinSpec]) -> Any:
         if spec is None:
             return table
         # One batch is the whole stream: nothing is late, and at its end everything is known.
-        packets = [*parse([table.to_pandas()], group), Packet(group, 0, Kind.END, 0, None, 0, None)]
+        packets = [*parse([table.to_pandas()], group), Packet(group, 0, Kind.END, 0, None, 0)]
         out = [p for p in JoinProgram(spec).call(packets, _DictStore(), None) if isinstance(p, Packet)]
         return pa.Table.from_batches([_batch(p) for p in out], schema=_ARROW)
 

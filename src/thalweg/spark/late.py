@@ -12,7 +12,6 @@ from pyspark import TaskContext
 from pyspark.sql import types as t
 
 from thalweg.kernel.columns import decode
-from thalweg.programs.packet import load
 from thalweg.spark.typing import arrow_schema
 
 
@@ -23,10 +22,9 @@ class LateFiles:
         self._folder = str(folder)
         self._schemas = [(name, arrow_schema(schema)) for name, schema in schemas.items()]
 
-    def write(self, stream: int, data: bytes, group: int, part: int) -> None:
+    def write(self, stream: int, batch: pa.RecordBatch, group: int, part: int) -> None:
         """Keep one packet of late tuples: the `part`-th that this group has had in this batch."""
         name, schema = self._schemas[stream]
-        batch = load(data)
         table = pa.Table.from_arrays([decode(batch.column(f.name), f.type) for f in schema], schema=schema)
         context = TaskContext.get()
         number = int((context and context.getLocalProperty("streaming.sql.batchId")) or 0)

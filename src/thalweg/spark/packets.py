@@ -35,11 +35,12 @@ def rows(packets: Iterable[Packet]) -> dict[str, list[Any]]:
         columns["n"].append(p.n)
         columns["top"].append(NONE if p.top is None else p.top)
         columns["wall"].append(p.wall)
-        columns["data"].append(p.data or b"")
+        columns["data"].append(p.bytes if p.n else b"")
     return columns
 
 
 def frame(packets: Iterable[Packet]) -> pd.DataFrame:
+    """Packets as a pandas frame of the packet schema."""
     return pd.DataFrame(rows(packets))
 
 

@@ -23,7 +23,7 @@ from thalweg.spark.packets import NONE, PACKET
 from thalweg.spark.session import session
 from thalweg.spark.sources import info_of, live, schema_of
 from thalweg.spark.typing import arrow_schema
-from thalweg.spark.unpack import Direct, counts, results
+from thalweg.spark.unpack import Direct, counts, reports, results
 
 
 def run(options: RunOptions, reporter: Reporter) -> dict[str, Any]:
@@ -104,7 +104,7 @@ class _Run:
             writer = writer.trigger(availableNow=True)
         query = writer.start()
         try:
-            while not query.awaitTermination(0.2):
+            while not query.awaitTermination(0.2)  # type: ignore[arg-type]:
                 if self.stop.is_set():
                     return False
         finally:
@@ -119,7 +119,7 @@ class _Run:
         if several:
             packets = packets.persist()
         watched = Observation("thalweg")
-        observed = packets.observe(watched, *counts(self.schemas))
+        observed = packets.observe(watched, reports(self.direct))
         written: dict[str, int] = {}
         for number, plan in enumerate(self.job.queries):
             name = plan.query.name
@@ -132,7 +132,9 @@ class _Run:
             self.folder.publish(name, batch)
         if several:
             packets.unpersist()
-        self._report(batch, {**watched.get, **written}, time.monotonic() - begun)
+        self._report(
+            batch, {**counts(watched.get["reports"], self.schemas), **written}, time.monotonic() - begun
+        )
 
     def _report(self, batch: int, found: dict[str, Any], seconds: float) -> None:
         tally = self.folder.tally()

@@ -14,15 +14,15 @@ _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _IN_MEMORY = "HDFSBackedStateStoreProvider"
 
 RUNTIME = {
-    # Only the changes of a batch are written, not a snapshot; and nobody reads the number of rows in the store.
+    # Only the changes of a batch are written, not a snapshot; and nobody reads the number of rows.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
 }
 """Settings that pay off in any session that runs a join; they can be changed while it runs."""
 
 _LOCAL = {
-    # The default goes through Hadoop's FileContext, which starts a `readlink` or `chmod` process for every file it
-    # touches where Hadoop's native library is missing, as it is in PySpark: 130 ms a micro-batch.
+    # The default goes through Hadoop's FileContext. Without Hadoop's native library, which PySpark does not
+    # bring, that starts a `readlink` or `chmod` process for every file it touches: 130 ms a micro-batch.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
@@ -39,7 +39,6 @@ _DEFAULTS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
     "spark.driver.memory": "4g",
 }
 
@@ -50,7 +49,8 @@ def session(master: str | None = None, **conf: str) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     master = master or os.environ.get("SPARK_MASTER") or "local[*]"
-    local = _LOCAL if master.startswith("local") else {}
+    collector = "-XX:+UseSerialGC" if (os.cpu_count() or 1) <= 4 else "-XX:+UseParallelGC"
+    local = {**_LOCAL, "spark.driver.extraJavaOptions": collector} if master.startswith("local") else {}
     settings = _DEFAULTS | local | {_PROVIDER: ROCKSDB} | RUNTIME | conf
     builder = SparkSession.builder.master(master)
     for key, value in settings.items():

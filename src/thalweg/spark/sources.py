@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
@@ -20,12 +22,15 @@ def schema_of(stream: Stream) -> t.StructType:
     """The declared columns as a Spark schema."""
     ddl = ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in stream.columns.items())
     try:
-        return t.StructType.fromDDL(ddl)
+        schema = t.StructType.fromDDL(ddl)
     except ParseException as error:
         raise UserError(f"streams.{stream.name}.schema: {str(error).splitlines()[0]}") from None
+    assert isinstance(schema, t.StructType)
+    return schema
 
 
 def info_of(stream: Stream) -> StreamInfo:
+    """What operators must know of the stream."""
     return stream_info(
         stream.name,
         schema_of(stream),
@@ -47,9 +52,9 @@ def read_table(stream: Stream) -> pa.Table:
     return _load(session().read, stream).toArrow()
 
 
-def _load(reader: object, stream: Stream) -> DataFrame:
+def _load(reader: Any, stream: Stream) -> DataFrame:
     schema, source = schema_of(stream), stream.source
-    reader = reader.format(source.format).options(**source.options)  # type: ignore[attr-defined]
+    reader = reader.format(source.format).options(**source.options)
     if source.format.lower() in _FILES:
         reader = reader.schema(schema)
     try:

@@ -19,11 +19,12 @@ _NARROW = (t.ByteType, t.ShortType, t.IntegerType, t.LongType)
 
 
 def arrow_type(kind: t.DataType) -> pa.DataType:
-    """The Arrow type in which Spark hands this type to Python; instants are in UTC whatever the session says."""
+    """The Arrow type in which Spark hands this type to Python; instants are in UTC for any session."""
     return to_arrow_type(kind, timezone="UTC")
 
 
 def arrow_schema(schema: t.StructType) -> pa.Schema:
+    """A whole schema, likewise."""
     return pa.schema([(f.name, arrow_type(f.dataType)) for f in schema.fields])
 
 
@@ -81,9 +82,10 @@ class Typer:
         return Equality(self._cast(equality.left, target), self._cast(equality.right, target))
 
     def _cast(self, expr: Expr, kind: t.DataType) -> Expr:
-        if _canonical(self.type_of(expr)) == kind and not isinstance(kind, t.StructType):
-            if self.type_of(expr) == kind or isinstance(self.type_of(expr), _NARROW):
-                return expr
+        own = self.type_of(expr)
+        # All integers have the same words; a struct's cast also settles the names of its fields.
+        if (own == kind and not isinstance(kind, t.StructType)) or isinstance(own, _NARROW):
+            return expr
         return Expr(f"CAST({expr.sql} AS {kind.simpleString()})")
 
     def _select(self, alias: str, expr: Expr, name: str) -> DataFrame:
@@ -96,7 +98,7 @@ class Typer:
         (a,), (b,) = equality.left.aliases, equality.right.aliases
         pair = self._select(a, equality.left, "l").crossJoin(self._select(b, equality.right, "r"))
         try:
-            plan = pair.where("l = r")._jdf.queryExecution().analyzed()  # type: ignore[operator]
+            plan = pair.where("l = r")._jdf.queryExecution().analyzed()
         except AnalysisException as error:
             raise UserError(
                 f"{equality.left.sql} = {equality.right.sql}: {_first_line(error)}",
@@ -106,7 +108,7 @@ class Typer:
 
 
 def _canonical(kind: t.DataType) -> t.DataType:
-    """One type for those that compare alike: all integers are longs, both floats doubles, all text strings."""
+    """One type for those that compare alike: integers are longs, floats doubles, all text strings."""
     if isinstance(kind, _NARROW):
         return t.LongType()
     if isinstance(kind, t.FloatType):

@@ -7,6 +7,7 @@ another worker unpacks.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -46,7 +47,8 @@ _AS_IT_IS = (
     t.BinaryType,
     t.DecimalType,
 )
-_COUNTS = [t.StructField(name, t.LongType()) for name in ("kind", "port", "n", "top", "wall")]
+_REPORT = "report"  # a column of the flow: what an operator says of itself, and NULL in a row of the result
+_REPORTS = (Kind.INPUT, Kind.LATE, Kind.STATE)
 
 
 @dataclass(frozen=True)
@@ -64,24 +66,21 @@ class Direct:
         kinds = _kinds(job.queries[0], schemas)
         if not all(isinstance(k, _AS_IT_IS) or type(k) in _AS_NUMBER for k in kinds):
             return None
-        fields = [
-            t.StructField(f"c{i}", _AS_NUMBER.get(type(k), (k, ""))[0]) for i, k in enumerate(kinds)
-        ]
+        fields = [t.StructField(f"c{i}", _AS_NUMBER.get(type(k), (k, ""))[0]) for i, k in enumerate(kinds)]
         columns = (*(f"{alias}.{column}" for alias, column, _ in job.queries[0].fields), START)
-        return cls(columns, t.StructType([*_COUNTS, *fields]))
+        return cls(columns, t.StructType([t.StructField(_REPORT, t.StringType()), *fields]))
 
     def frame(self, packet: Packet) -> pd.DataFrame:
         """A packet as rows of the schema."""
         if packet.kind == Kind.RESULT:
-            assert packet.data is not None
-            found = load(packet.data)
-            none = pa.nulls(found.num_rows, pa.int64())
-            arrays = [none] * len(_COUNTS) + [_numbers(found.column(name)) for name in self.columns]
+            found = packet.table
+            arrays = [pa.nulls(found.num_rows, pa.string())]
+            arrays += [_numbers(found.column(name)) for name in self.columns]
         else:
-            top = NONE if packet.top is None else packet.top
-            counts = (int(packet.kind), packet.port, packet.n, top, packet.wall)
-            arrays = [pa.array([c], pa.int64()) for c in counts]
-            arrays += [pa.nulls(1, _numbers(pa.nulls(0, f.type)).type) for f in self._arrow()]
+            said = {"kind": int(packet.kind), "port": packet.port, "n": packet.n}
+            said |= {"top": NONE if packet.top is None else packet.top, "wall": packet.wall}
+            arrays = [pa.array([json.dumps(said)])]
+            arrays += [pa.nulls(1, f.type) for f in list(arrow_schema(self.schema))[1:]]
         return pd.DataFrame(
             {
                 f.name: pd.Series(pd.arrays.ArrowExtensionArray(array))
@@ -90,13 +89,8 @@ class Direct:
             copy=False,
         )
 
-    def _arrow(self) -> list[pa.Field]:
-        return list(arrow_schema(self.schema))[len(_COUNTS) :]
 
-
-def results(
-    flow: DataFrame, job: Job, number: int, schemas: Schemas, direct: Direct | None
-) -> DataFrame:
+def results(flow: DataFrame, job: Job, number: int, schemas: Schemas, direct: Direct | None) -> DataFrame:
     """The rows of one query's results, with its conditions and outputs evaluated by Spark."""
     plan = job.queries[number]
     names = {(alias, column): f"c{i}" for i, (alias, column, _) in enumerate(plan.fields)}
@@ -106,7 +100,7 @@ def results(
         for i, kind in enumerate(_kinds(plan, schemas)):
             _, cast = _AS_NUMBER.get(type(kind), (kind, "{}"))
             casts.append(f"{cast.format(f'c{i}')} AS c{i}")
-        rows = flow.where("kind IS NULL").selectExpr(*casts)
+        rows = flow.where(f"{_REPORT} IS NULL").selectExpr(*casts)
     else:
         fields = [t.StructField(f"c{i}", kind) for i, kind in enumerate(_kinds(plan, schemas))]
         columns = tuple(f"{alias}.{column}" for alias, column, _ in plan.fields)
@@ -117,23 +111,31 @@ def results(
     return rows.selectExpr(*(f"{rename(o.expr, names)} AS `{o.name}`" for o in plan.query.outputs))
 
 
-def counts(streams: Iterable[str]) -> list[Any]:
-    """Aggregates to observe on the flow: rows in and late for each stream, and what the state holds."""
+def reports(direct: Direct | None) -> Any:
+    """An aggregate to observe on the flow: all that operators say of themselves. `counts` reads it."""
+    said = fn.col(_REPORT)
+    if direct is None:
+        said = fn.when(
+            fn.col("kind").isin([int(k) for k in _REPORTS]),
+            fn.to_json(fn.struct("kind", "port", "n", "top", "wall")),
+        )
+    return fn.collect_list(said).alias("reports")
 
-    def total(what: Kind, port: int | None, column: str) -> Any:
-        match = fn.col("kind") == int(what)
-        if port is not None:
-            match &= fn.col("port") == port
-        return fn.coalesce(fn.sum(fn.when(match, fn.col(column))), fn.lit(0))
 
-    out = []
-    for number, name in enumerate(streams):
-        out.append(total(Kind.INPUT, number, "n").alias(f"in_{name}"))
-        out.append(total(Kind.LATE, number, "n").alias(f"late_{name}"))
-    out.append(total(Kind.STATE, None, "n").alias("state_rows"))
-    out.append(total(Kind.STATE, None, "wall").alias("state_bytes"))
-    top = fn.when((fn.col("kind") == int(Kind.INPUT)) & (fn.col("top") > NONE), fn.col("top"))
-    out.append(fn.coalesce(fn.max(top), fn.lit(NONE)).alias("top"))
+def counts(said: Iterable[str], streams: Iterable[str]) -> dict[str, int]:
+    """Rows in and late for each stream, what the state holds, and the greatest time seen."""
+    names = list(streams)
+    out = {f"{what}_{name}": 0 for name in names for what in ("in", "late")}
+    out |= {"state_rows": 0, "state_bytes": 0, "top": NONE}
+    for report in map(json.loads, said):
+        kind = Kind(report["kind"])
+        if kind is Kind.STATE:
+            out["state_rows"] += report["n"]
+            out["state_bytes"] += report["wall"]
+        else:
+            out[f"{'in' if kind is Kind.INPUT else 'late'}_{names[report['port']]}"] += report["n"]
+        if kind is Kind.INPUT:
+            out["top"] = max(out["top"], report["top"])
     return out
 
 

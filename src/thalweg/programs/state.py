@@ -1,0 +1,232 @@
+"""The state of an operator's bucket: a log of segments in a store, and its image in memory.
+
+The tuples of a batch that stay alive are written once, as a segment, and removed when the last of them has
+expired. What changes afterwards (windows of rows, tuples that wait) is written anew with each batch.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.kernel.columns import FixedColumn
+from thalweg.kernel.nway import Delta, InputSpec, NWayJoin
+from thalweg.kernel.window import ANY_ORDER, NEVER, Window
+from thalweg.programs.arrivals import Ends
+from thalweg.programs.batches import delta, ints
+from thalweg.programs.packet import dump, load
+from thalweg.programs.rows import Clock
+from thalweg.programs.spec import END, KEY, SEQ, START, JoinSpec, Port
+
+SEGMENT_BYTES = 16 << 20
+"""A segment is cut where it grows beyond this: state stores choke on values of hundreds of megabytes."""
+
+
+class Store(Protocol):
+    """Where an operator's bucket keeps its state; keys are numbers, 0 is the head that lists the others."""
+
+    def get(self, key: int) -> bytes | None: ...
+    def put(self, key: int, value: bytes) -> None: ...
+    def remove(self, key: int) -> None: ...
+
+
+@dataclass
+class Head:
+    """The small part of the state, read and written in every call."""
+
+    nonce: str = ""
+    next: int = 1
+    ended: bool = False
+    bounds: list[int] = field(default_factory=list)
+    walls: list[int] = field(default_factory=list)
+    segments: list[tuple[int, int, int]] = field(default_factory=list)  # key, port, greatest end
+    snapshots: list[tuple[int, int, str]] = field(default_factory=list)  # key, port, what
+    results: list[int] = field(default_factory=list)  # keys of results that wait for their slide
+    clocks: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, data: bytes | None, ports: int) -> Head:
+        if data is None:
+            return cls(bounds=[-NEVER] * ports, walls=[0] * ports)
+        out = cls(**json.loads(data))
+        out.segments = [(key, port, end) for key, port, end in out.segments]
+        out.snapshots = [(key, port, what) for key, port, what in out.snapshots]
+        return out
+
+    def dump(self) -> bytes:
+        return json.dumps(self.__dict__, separators=(",", ":")).encode()
+
+
+@dataclass
+class Runtime:
+    """The state in a form that is fast to work with; `nonce` says of which moment."""
+
+    nonce: str
+    join: NWayJoin
+    pending: list[list[pa.RecordBatch]]
+    clocks: dict[int, Clock]
+    results: dict[int, pa.RecordBatch]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(w.nbytes for w in self.join.windows)
+
+
+def others(bounds: Sequence[int], i: int) -> int:
+    """The least time that any input but one can still bring: what ends before it can meet nothing more."""
+    return min(b for j, b in enumerate(bounds) if j != i)
+
+
+def rebuild(spec: JoinSpec, head: Head, store: Store) -> Runtime:
+    """The state in memory, from the store."""
+    join = NWayJoin([_input(port) for port in spec.ports])
+    state = Runtime(head.nonce, join, [[] for _ in spec.ports], {}, {})
+    tails: dict[int, list[np.ndarray]] = {i: [] for i in range(len(spec.ports))}
+
+    def add(i: int, batch: pa.RecordBatch) -> None:
+        tuples, window = delta(spec.ports[i], batch), join.windows[i]
+        window.append(tuples.key, tuples.start, tuples.end, tuples.columns)
+        window.link(window.next)
+
+    for key, i, _ in head.segments:
+        add(i, _fetch(store, key))
+    for key, i, what in head.snapshots:
+        batch = _fetch(store, key)
+        if what == "window":
+            add(i, batch)
+        elif what == "pending":
+            state.pending[i].append(batch)
+        else:
+            tails[i].append(ints(batch, "tail"))
+    for i, port in enumerate(spec.ports):
+        if port.rows is not None:
+            tail = np.concatenate(tails[i]) if tails[i] else np.empty(0, np.int64)
+            state.clocks[i] = Clock(port.rows, head.clocks.get(str(i), 0), tail)
+    for key in head.results:
+        state.results[key] = _fetch(store, key)
+    return state
+
+
+def persist(
+    spec: JoinSpec,
+    head: Head,
+    state: Runtime,
+    store: Store,
+    deltas: Sequence[Delta | None],
+    bounds: Sequence[int],
+) -> None:
+    """Bring the store up to date after a batch."""
+    alive = []
+    for key, i, end in head.segments:
+        if end < others(bounds, i):
+            store.remove(key)
+        else:
+            alive.append((key, i, end))
+    head.segments = alive
+    for key, _, _ in head.snapshots:
+        store.remove(key)
+    head.snapshots = []
+    for i, port in enumerate(spec.ports):
+        tuples = deltas[i]
+        if port.open_ends:
+            _write(head, store, i, "window", _snapshot(port, state.join.windows[i]))
+        elif tuples is not None:
+            _log(port, head, store, i, tuples, others(bounds, i))
+        for batch in state.pending[i]:
+            _write(head, store, i, "pending", batch)
+        if port.rows is not None:
+            head.clocks[str(i)] = state.clocks[i].next
+            _write(head, store, i, "tail", pa.record_batch([pa.array(state.clocks[i].tail)], names=["tail"]))
+    head.nonce = state.nonce = uuid.uuid4().hex
+    store.put(0, head.dump())
+
+
+def put(head: Head, store: Store, batch: pa.RecordBatch) -> int:
+    """Store a batch under a new key."""
+    key = head.next
+    head.next += 1
+    store.put(key, dump(batch))
+    return key
+
+
+def _write(head: Head, store: Store, i: int, what: str, batch: pa.RecordBatch) -> None:
+    head.snapshots += [(put(head, store, part), i, what) for part in _cut(batch)]
+
+
+def _log(port: Port, head: Head, store: Store, i: int, tuples: Delta, bound: int) -> None:
+    """Write the part of a batch that stays alive."""
+    end = tuples.end if port.span is None else tuples.start + port.span
+    assert end is not None
+    alive = np.flatnonzero(end >= bound)
+    if len(alive) == 0:
+        return
+    if len(alive) == alive[-1] - alive[0] + 1:
+        tuples = tuples.slice(int(alive[0]), int(alive[-1]) + 1)
+    else:
+        tuples = tuples.take(alive)
+    columns = {KEY: pa.array(tuples.key), START: pa.array(tuples.start)}
+    if tuples.end is not None:
+        columns[END] = pa.array(tuples.end)
+    columns |= {f.name: c for f, c in zip(port.stored, tuples.columns, strict=True)}
+    for part in _cut(pa.record_batch(list(columns.values()), names=list(columns))):
+        ends = ints(part, END) if port.span is None else ints(part, START) + port.span
+        head.segments.append((put(head, store, part), i, int(ends.max())))
+
+
+def _snapshot(port: Port, window: Window) -> pa.RecordBatch:
+    rows = np.arange(window.row(window.first), window.row(window.next))
+    names = [KEY, START, END] + [f.name for f in port.stored]
+    own = [pa.array(window.keys(rows)), pa.array(window.starts(rows)), pa.array(window.end[rows])]
+    return pa.record_batch(own + [c.take(rows) for c in window.columns], names=names)
+
+
+def _fetch(store: Store, key: int) -> pa.RecordBatch:
+    data = store.get(key)
+    if data is None:
+        raise RuntimeError(f"state is damaged: entry {key} is missing; start again with a new output folder")
+    return load(data)
+
+
+def _cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    parts = max(1, -(-batch.nbytes // SEGMENT_BYTES))
+    step = max(1, -(-batch.num_rows // parts))
+    for at in range(0, batch.num_rows, step):
+        yield batch.slice(at, step)
+
+
+def lower(state: Runtime, spec: JoinSpec, learnt: Ends) -> None:
+    """Write newly learnt ends of a window of rows wherever its tuples are held."""
+    name, seq, ends = learnt
+    column = f"{SEQ}.{name}"
+    for i, port in enumerate(spec.ports):
+        if not port.open_ends or column not in {f.name for f in port.stored}:
+            continue
+        window = state.join.windows[i]
+        lo, hi = window.row(window.first), window.row(window.next)
+        places = window.columns[port.index(column)]
+        assert isinstance(places, FixedColumn)
+        _lower(places.data[lo:hi], window.end[lo:hi], seq, ends)
+        for k, batch in enumerate(state.pending[i]):
+            if END in batch.schema.names and column in batch.schema.names:
+                changed = ints(batch, END).copy()
+                _lower(ints(batch, column), changed, seq, ends)
+                at = batch.schema.names.index(END)
+                state.pending[i][k] = batch.set_column(at, END, pa.array(changed))
+
+
+def _lower(seqs: np.ndarray, into: np.ndarray, seq: int, ends: np.ndarray) -> None:
+    hit = (seqs >= seq) & (seqs < seq + len(ends))
+    into[hit] = np.minimum(into[hit], ends[seqs[hit] - seq])
+
+
+def _input(port: Port) -> InputSpec:
+    # In a window of rows no tuple ends after a later one, whenever the ends are learnt.
+    slack = 0 if port.rows is not None else ANY_ORDER if port.open_ends else None
+    columns = tuple((f.name, f.kind) for f in port.stored)
+    return InputSpec(port.name, columns, port.span, tuple(port.index(v) for v in port.verify), slack)

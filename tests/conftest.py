@@ -1,0 +1,65 @@
+"""What tests of all parts share: one Spark session, and the command line in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory):
+    """The one Spark session of this process."""
+    from thalweg.spark.session import session
+
+    warehouse = tmp_path_factory.mktemp("warehouse")
+    started = session(
+        "local[2]", **{"spark.driver.memory": "2g", "spark.sql.warehouse.dir": warehouse.as_uri()}
+    )
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope="session")
+def command():
+    """Runs `thalweg` in a process of its own: (exit status, standard output, standard error)."""
+
+    def run(*arguments: object, cwd: Path | None = None, timeout: float = 300) -> tuple[int, str, str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "thalweg", *map(str, arguments)],
+            cwd=cwd,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def start():
+    """Starts `thalweg` and leaves it running."""
+
+    def run(*arguments: object, cwd: Path | None = None) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "thalweg", *map(str, arguments)],
+            cwd=cwd,
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return run
+
+
+def environment() -> dict[str, str]:
+    """The environment of a command: two cores, whatever the machine has, and no settings of the caller's."""
+    own = {k: v for k, v in os.environ.items() if k not in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")}
+    return {**own, "SPARK_MASTER": "local[2]", "THALWEG_DEBUG": "0"}

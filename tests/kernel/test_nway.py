@@ -1,0 +1,164 @@
+"""The kernel against the rule, with what only the kernel decides: chunks, slices, growth, wrong hashes."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from thalweg.kernel import nway, probe
+from thalweg.kernel.keys import buckets, combine, comparable, is_exact, words
+from thalweg.kernel.nway import Delta, InputSpec, NWayJoin
+from thalweg.kernel.window import NEVER
+
+
+def delta(keys, starts, ids, text=False) -> Delta:
+    columns = [pa.array(ids, pa.int64())]
+    if text:
+        columns.append(pa.array([str(k) for k in keys], pa.string()))
+    return Delta(np.array(keys, np.int64), np.array(starts, np.int64), None, tuple(columns)).ordered()
+
+
+def ids(join: NWayJoin, found) -> list[tuple[int, ...]]:
+    taken = [w.columns[0].take(r).to_pylist() for w, r in zip(join.windows, found.rows, strict=True)]
+    return list(zip(*taken, strict=True))
+
+
+def brute(streams, spans) -> Counter:
+    return Counter(
+        tuple(t[2] for t in members)
+        for members in itertools.product(*streams)
+        if len({t[0] for t in members}) == 1
+        and max(t[1] for t in members) <= min(t[1] + s for t, s in zip(members, spans, strict=True))
+    )
+
+
+def streams_of(rng: random.Random, inputs: int, tuples: int, keys: int, spread: int):
+    return [
+        [(rng.randrange(keys), rng.randrange(-spread, spread), i) for i in range(tuples)]
+        for _ in range(inputs)
+    ]
+
+
+def drive(join: NWayJoin, streams, rng: random.Random) -> Counter:
+    found: Counter = Counter()
+    left = [list(s) for s in streams]
+    while any(left):
+        batch = []
+        for i, rows in enumerate(left):
+            n = rng.choice([0, 1, 5, 30])
+            batch.append(delta(*zip(*rows[:n], strict=True)) if rows[:n] else None)
+            left[i] = rows[n:]
+        for results in join.push(batch):
+            found.update(ids(join, results))
+    return found
+
+
+@given(st.integers(2, 4), st.integers(0, 10**6), st.sampled_from([1, 4, 20]), st.sampled_from([5, 100]))
+@settings(max_examples=60, deadline=None)
+def test_any_arrival_order_gives_each_result_once(inputs: int, seed: int, keys: int, spread: int) -> None:
+    rng = random.Random(seed)
+    streams = streams_of(rng, inputs, 12, keys, spread)
+    spans = [rng.choice([0, 3, 50, NEVER]) for _ in range(inputs)]
+    join = NWayJoin([InputSpec(str(i), (("id", pa.int64()),), s) for i, s in enumerate(spans)])
+    assert drive(join, streams, rng) == brute(streams, spans)
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 7])
+def test_results_do_not_depend_on_the_size_of_chunks(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "CHUNK", chunk)
+    monkeypatch.setattr(nway, "RESULTS", chunk)
+    monkeypatch.setattr(nway, "_SLICE_TUPLES", 3)
+    rng = random.Random(7)
+    streams = streams_of(rng, 3, 25, 3, 40)
+    join = NWayJoin([InputSpec(str(i), (("id", pa.int64()),), 10) for i in range(3)])
+    assert drive(join, streams, rng) == brute(streams, [10] * 3)
+
+
+def test_equality_decides_where_words_collide() -> None:
+    spec = InputSpec("s", (("id", pa.int64()), ("key", pa.string())), 10, key_columns=(1,))
+    join = NWayJoin([spec, spec])
+    same_word = [0, 0, 0]
+    a = Delta(
+        np.array(same_word), np.array([1, 2, 3]), None, (pa.array([0, 1, 2]), pa.array(["x", "y", "x"]))
+    )
+    b = Delta(
+        np.array(same_word), np.array([1, 2, 3]), None, (pa.array([0, 1, 2]), pa.array(["y", "x", "xx"]))
+    )
+    found = [pair for results in join.push([a, b]) for pair in ids(join, results)]
+    assert sorted(found) == [(0, 1), (1, 0), (2, 1)]
+
+
+def test_expiry_frees_memory_and_keeps_what_can_still_meet() -> None:
+    join = NWayJoin([InputSpec(str(i), (("id", pa.int64()),), 10) for i in range(2)])
+    for step in range(200):
+        rows = ([0] * 1000, list(range(step * 1000, step * 1000 + 1000)), list(range(1000)))
+        list(join.push([delta(*rows), None]))
+        join.expire([step * 1000 + 1000, step * 1000 + 985])
+    window = join.windows[0]
+    assert len(window) == 25  # those that end at 985 or later
+    assert len(window.node) < 5000
+    found = [p for r in join.push([None, delta([0], [199_990], [7])]) for p in ids(join, r)]
+    assert len(found) == 11 + 9  # alive at 199,990, or beginning within its own ten
+
+
+def test_numbers_of_tuples_may_wrap() -> None:
+    join = NWayJoin([InputSpec(str(i), (("id", pa.int64()),), 10) for i in range(2)])
+    for window in join.windows:
+        high = (1 << 32) - 20
+        window.base = window.first = window.linked = window.next = window.rehashed = high
+    for step in range(10):
+        rows = ([1, 2, 3, 4, 5], [step * 100] * 5, [step] * 5)
+        found = [p for r in join.push([delta(*rows), delta(*rows)]) for p in ids(join, r)]
+        assert found == [(step, step)] * 5
+        join.expire([step * 100 + 50] * 2)
+
+
+def test_the_most_selective_window_is_probed_first() -> None:
+    join = NWayJoin([InputSpec(c, (("id", pa.int64()),), NEVER) for c in "abc"])
+    n = 4000
+    rng = np.random.default_rng(1)
+    few, many = rng.integers(0, 100_000, n), rng.integers(0, 50, n)
+    moments = list(range(n))
+    list(join.push([None, delta(many, moments, moments), delta(few, moments, moments)]))
+    list(join.push([delta(many, moments, moments), None, None]))
+    assert join.sequence(0) == [2, 1]
+    assert join.counters.probes[0, 1] < join.counters.probes[0, 2]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.int32(), [1, 2, 1]),
+        (pa.float64(), [0.0, -1.5, -0.0]),
+        (pa.float64(), [float("nan"), 1.0, float("nan")]),
+        (pa.string(), ["a", "", "a"]),
+        (pa.binary(), [b"\0", b"", b"\0"]),
+        (pa.decimal128(38, 5), [1, 2, 1]),
+        (pa.date32(), [5, 6, 5]),
+        (pa.bool_(), [True, False, True]),
+        (pa.list_(pa.float64()), [[0.0, None], [0.0], [-0.0, None]]),
+        (
+            pa.struct([("a", pa.int64()), ("b", pa.string())]),
+            [{"a": 1, "b": None}, None, {"a": 1, "b": None}],
+        ),
+    ],
+)
+def test_equal_values_have_equal_words(kind: pa.DataType, values: list) -> None:
+    array = comparable(pa.array(values, kind))
+    word = words(array)
+    assert word[0] == word[2] and word[0] != word[1]
+    assert combine([word, word])[0] == combine([word, word])[2]
+    if not is_exact(kind):
+        assert array[0] == array[2]
+
+
+def test_buckets_are_even() -> None:
+    count = np.bincount(buckets(np.arange(100_000), 7))
+    assert count.min() > 13_500 and count.max() < 15_000

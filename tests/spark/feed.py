@@ -1,0 +1,199 @@
+"""Streams for tests: rows in batches, written as files that Spark reads one a batch, and what must come out."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as t
+
+from thalweg.catalog.model import Catalog, Site, Source, Stream
+from thalweg.oracle import duck, reference
+from thalweg.query import parse
+from thalweg.spark.typing import arrow_schema
+
+SECOND = 1_000_000
+Row = dict[str, Any]
+
+
+@dataclass
+class Feed:
+    """One stream: its columns as Spark SQL types, and its rows by batch. Times are microseconds."""
+
+    columns: Mapping[str, str]
+    batches: Sequence[Sequence[Row]]
+    time: str = "ts"
+    lateness: int = 10 * SECOND
+    order: tuple[str, ...] = ()
+    format: str = "parquet"
+    extra: Mapping[str, str] = field(default_factory=dict)  # further lines of the catalog
+
+    @property
+    def schema(self) -> t.StructType:
+        parts = (f"`{name.replace('`', '``')}` {kind}" for name, kind in self.columns.items())
+        return t.StructType.fromDDL(", ".join(parts))
+
+    def table(self, rows: Sequence[Row]) -> pa.Table:
+        return pa.Table.from_pylist(list(rows), arrow_schema(self.schema))
+
+    @property
+    def rows(self) -> list[Row]:
+        return [row for batch in self.batches for row in batch]
+
+    def split(self) -> tuple[list[Row], list[Row]]:
+        """What takes part and what is late."""
+        kept, late = reference.late_split(self.batches, self.lateness, time=self.time)
+        return list(map(dict, kept)), list(map(dict, late))
+
+    def write(self, folder: Path) -> None:
+        """One file a batch; Spark takes files by their modification times, so these tell the order."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for n, batch in enumerate(self.batches):
+            path = folder / f"{n:05d}.{self.format}"
+            self._write(path, self.table(batch))
+            os.utime(path, (1_700_000_000 + n, 1_700_000_000 + n))
+
+    def _write(self, path: Path, table: pa.Table) -> None:
+        if self.format == "parquet":
+            pq.write_table(table, path)
+            return
+        rows = [{k: _text(v) for k, v in row.items()} for row in table.to_pylist()]
+        if self.format == "json":
+            path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        else:
+            lines = (",".join("" if v is None else str(v) for v in row.values()) for row in rows)
+            path.write_text("".join(line + "\n" for line in lines))
+
+    def live(self, spark: SparkSession, folder: Path) -> DataFrame:
+        return spark.readStream.schema(self.schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
+
+    def static(self, spark: SparkSession, folder: Path) -> DataFrame:
+        return spark.read.schema(self.schema).parquet(str(folder))
+
+
+def _text(value: Any) -> Any:
+    return value.isoformat() if hasattr(value, "isoformat") else value
+
+
+def rows(names: str, *values: tuple) -> list[Row]:
+    """Rows from tuples; the first value is the time in seconds.
+
+    >>> rows("ts k", (1, "x"), (None, "y"))
+    [{'ts': 1000000, 'k': 'x'}, {'ts': None, 'k': 'y'}]
+    """
+    columns = names.split()
+    made = [dict(zip(columns, row, strict=True)) for row in values]
+    for row in made:
+        if row["ts"] is not None:
+            row["ts"] = round(row["ts"] * SECOND)
+    return made
+
+
+def written(feeds: Mapping[str, Feed], folder: Path) -> Path:
+    for name, feed in feeds.items():
+        feed.write(folder / name)
+    return folder
+
+
+def drained(result: DataFrame, checkpoint: Path) -> tuple[Counter, Any]:
+    """All rows of a streaming result, and the query that gave them."""
+    found: dict[int, pa.Table] = {}
+
+    def keep(frame: DataFrame, batch: int) -> None:
+        found[batch] = frame.toArrow()
+
+    query = (
+        result.writeStream.foreachBatch(keep)
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    try:
+        query.awaitTermination()
+    finally:
+        query.stop()
+    return sum((multiset(table) for table in found.values()), Counter()), query
+
+
+def reports(query: Any) -> list[dict[str, int]]:
+    """What operators said of themselves, in all batches of a query."""
+    said: list[dict[str, int]] = []
+    for progress in query.recentProgress:
+        observed = progress["observedMetrics"].get("thalweg")
+        if observed is not None:
+            said += map(json.loads, observed["reports"])
+    return said
+
+
+def multiset(table: pa.Table) -> Counter:
+    return Counter(tuple(plain(v) for v in row.values()) for row in table.to_pylist())
+
+
+def plain(value: Any) -> Any:
+    """A value that can be hashed; floats by their digits, so that NaN equals itself and zeros keep signs."""
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, dict):
+        return tuple((k, plain(v)) for k, v in value.items())
+    if isinstance(value, list | tuple):
+        return tuple(plain(v) for v in value)
+    return value
+
+
+def expected(sql: str, feeds: Mapping[str, Feed], *, whole: bool = False) -> Counter:
+    """What DuckDB gives for the query over what is not late; `whole`: over everything."""
+    catalog = Catalog(
+        path="catalog.yaml",
+        sites={"here": Site()},
+        streams={
+            name: Stream(
+                name=name,
+                site="here",
+                time=f.time,
+                order=f.order,
+                columns=f.columns,
+                source=Source(format="memory"),
+            )
+            for name, f in feeds.items()
+        },
+    )
+    tables = {name: f.table(f.rows if whole else f.split()[0]) for name, f in feeds.items()}
+    query = parse(sql, name="q", schemas=catalog.schemas)
+    with duck.connect() as con:
+        duck.load(con, query, catalog, read_static=lambda stream: tables[stream.name])
+        found = con.execute(duck.expected_sql(query, catalog)).arrow()
+        return multiset(found if isinstance(found, pa.Table) else found.read_all())
+
+
+def catalog_yaml(feeds: Mapping[str, Feed], data: str = "data", options: str = "maxFilesPerTrigger: 1") -> str:
+    """A catalog of these streams, whose files are under `data`."""
+    lines = ["sites: {here: {}}", "streams:"]
+    for name, feed in feeds.items():
+        schema = ", ".join(f"{json.dumps(c)}: {json.dumps(kind)}" for c, kind in feed.columns.items())
+        lines += [
+            f"  {name}:",
+            "    site: here",
+            f"    time: {feed.time}",
+            f"    lateness: {feed.lateness} microseconds",
+            f"    schema: {{{schema}}}",
+            f"    source: {{format: {feed.format}, options: {{path: {data}/{name}, {options}}}}}",
+        ]
+        if feed.order:
+            lines.append(f"    order: [{', '.join(feed.order)}]")
+        lines += [f"    {key}: {value}" for key, value in feed.extra.items()]
+    return "\n".join(lines) + "\n"
+
+
+def results_of(out: Path, query: str = "q") -> Counter:
+    """What a run has written for a query."""
+    files = sorted((out / "results" / query).glob("*.parquet"))
+    assert files
+    return sum((multiset(pq.ParquetFile(file).read()) for file in files), Counter())
