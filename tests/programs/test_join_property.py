@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import random
+import tempfile
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -13,7 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thalweg.errors import UserError
+from thalweg.kernel.shared import SharedWindows
 from thalweg.oracle import reference
+from thalweg.programs.cache import SharedCache
 from thalweg.programs.compile import StreamInfo, TypedQuery, compile_job
 from thalweg.programs.local import LocalHost
 from thalweg.programs.packet import Kind
@@ -161,13 +165,16 @@ def check(case: Case) -> None:
     query = query_of(case)
     rows = rows_of(case)
     batches = batches_of(case, rows)
-    host = LocalHost(job_of(case, query))
     rng = random.Random(case.seed + 2)
-    for batch in batches:
-        host.push({a: table(case, r) for a, r in batch.items()})
-        if rng.random() < 0.3:
-            host.forget()
-    host.end()
+    with tempfile.TemporaryDirectory() as folder:
+        host = LocalHost(job_of(case, query))
+        if case.seed % 2 and not any(w.kind is WindowKind.ROWS for w in case.windows):
+            host.new_cache = lambda group: SharedCache(SharedWindows(Path(folder)), str(group))
+        for batch in batches:
+            host.push({a: table(case, r) for a, r in batch.items()})
+            if rng.random() < 0.3:
+                host.forget()  # another process goes on: with what is shared, if anything is
+        host.end()
 
     kept, late = {}, Counter()
     for a, lateness in zip(query.aliases, case.lateness, strict=True):

@@ -169,8 +169,8 @@ def expected(sql: str, feeds: Mapping[str, Feed], *, whole: bool = False) -> Cou
     query = parse(sql, name="q", schemas=catalog.schemas)
     with duck.connect() as con:
         duck.load(con, query, catalog, read_static=lambda stream: tables[stream.name])
-        found = con.execute(duck.expected_sql(query, catalog)).arrow()
-        return multiset(found if isinstance(found, pa.Table) else found.read_all())
+        found = con.sql(duck.expected_sql(query, catalog))
+        return multiset(found.to_arrow_table())
 
 
 def catalog_yaml(feeds: Mapping[str, Feed], data: str = "data", options: str = "maxFilesPerTrigger: 1") -> str:

@@ -56,6 +56,7 @@ KEYS = {
     "decimal": (("decimal(5,2)", "decimal(10,4)"), [Decimal("1.50"), Decimal("-2"), None, Decimal("0.01")]),
     "wide decimal": (("decimal(30,2)", "decimal(38,10)"), [Decimal(10**20), Decimal("-0.5"), None, Decimal(1)]),
     "decimal and int": (("decimal(12,3)", "int"), [Decimal(1), Decimal(2), None, Decimal(-7)]),
+    "int and double": (("double", "int"), [1.0, 2.5, None, -7.0, NAN, 3.0]),
     "timestamp": (("timestamp", "timestamp"), [0, 1, -5 * SECOND, None, 253402300799999999]),
     "date": (("date", "date"), [DAY, datetime.date(1, 1, 1), None, datetime.date(9999, 12, 31)]),
     "boolean": (("boolean", "boolean"), [True, False, None]),
@@ -76,7 +77,8 @@ def keyed(kind, values, name, seconds):
 @pytest.mark.parametrize("name", KEYS)
 def test_keys(spark, tmp_path, name):
     (one, other), values = KEYS[name]
-    others = [int(v) if other == "int" and v is not None else v for v in values]
+    others = [int(v) if other == "int" and v is not None and v == v else v for v in values]
+    others = [None if v != v and other == "int" else v for v in others]
     feeds = {"a": keyed(one, values, "a", (0, 6)), "b": keyed(other, others, "b", (3, 11))}
     query = (
         "SELECT a.ts AS at, a.k AS ak, a.id AS ai, b.ts AS bt, b.k AS bk, b.id AS bi, result_time "

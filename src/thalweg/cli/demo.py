@@ -33,7 +33,7 @@ def demo(
     ] = 5_000,
     seconds: Annotated[
         float, typer.Option("--seconds", metavar="N", help="How long packets are replayed.")
-    ] = 20.0,
+    ] = 15.0,
     as_json: given.AsJson = False,
 ) -> None:
     """Replay the packets of three routers as live streams, join them on Spark and check the results."""

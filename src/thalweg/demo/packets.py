@@ -33,7 +33,7 @@ class Traffic:
     """How much passes each router, and in what portions it is handed on."""
 
     rate: int = 5_000
-    seconds: float = 20.0
+    seconds: float = 15.0
     interval_s: float = 0.5
     window_s: int = 5
     seed: int = 7

@@ -7,7 +7,7 @@ maps) travel as bytes: `encode` and `decode` turn them into one-row Arrow messag
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -143,11 +143,17 @@ class FixedColumn:
     def same(self, rows: np.ndarray, other: FixedColumn, other_rows: np.ndarray) -> np.ndarray:
         """Where both have equal values. Keys have no NULL and floats come normalised, so bits decide."""
         equal: np.ndarray = self.data.take(rows, axis=0) == other.data.take(other_rows, axis=0)
-        return equal.all(axis=1) if self.lanes == 2 else equal
+        return np.asarray(equal.all(axis=1)) if self.lanes == 2 else equal
 
     @property
-    def nbytes(self) -> int:
-        return int(self.data.nbytes + (self.valid.nbytes if self.valid is not None else 0))
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All that it holds, by name."""
+        own = {self.name: self.data}
+        return own if self.valid is None else own | {self.name + ".valid": self.valid}
+
+    def attach(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Take over what another one holds."""
+        self.data, self.valid = arrays[self.name], arrays.get(self.name + ".valid")
 
 
 class BytesColumn:
@@ -206,8 +212,16 @@ class BytesColumn:
         )
 
     @property
-    def nbytes(self) -> int:
-        return int(self.begin.nbytes + self.length.nbytes + self.arena.nbytes)
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All that it holds, by name."""
+        parts = ("begin", "length", "arena")
+        return {f"{self.name}.{part}": getattr(self, part) for part in parts}
+
+    def attach(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Take over what another one holds."""
+        self.begin, self.length, self.arena = (
+            arrays[f"{self.name}.{part}"] for part in ("begin", "length", "arena")
+        )
 
 
 Column = FixedColumn | BytesColumn

@@ -1,8 +1,8 @@
-"""Keys as 64-bit words. A word finds candidates; where it can't stand for the value itself, equality decides.
+"""Keys as 64-bit words. A word finds candidates; where it can't stand for the value, equality decides.
 
 Values that fit into 64 bits (integers, dates, timestamps, floats, small decimals) are their own word and
-need no second look. Strings, wide decimals, several columns and nested values are hashed, and the join compares the
-values of what it finds.
+need no second look. Strings, wide decimals, several columns and nested values are hashed, and the join
+compares the values of what it finds.
 """
 
 from __future__ import annotations

@@ -107,11 +107,14 @@ class NWayJoin:
     [([12], [15])]
     """
 
-    def __init__(self, inputs: Sequence[InputSpec], alloc: Allocator = heap) -> None:
+    def __init__(self, inputs: Sequence[InputSpec], allocs: Sequence[Allocator] | None = None) -> None:
         if len(inputs) < 2:
             raise ValueError("a join has two inputs or more")
         self.inputs = tuple(inputs)
-        self.windows = [Window(i.columns, i.span, i.slack, alloc) for i in inputs]
+        self.windows = [
+            Window(i.columns, i.span, i.slack, alloc)
+            for i, alloc in zip(inputs, allocs or [heap] * len(inputs), strict=True)
+        ]
         n = len(inputs)
         self.counters = Counters(np.zeros((n, n)), np.zeros((n, n)))
         self._steps = [Step() for _ in range(n - 1)]

@@ -12,13 +12,13 @@ compacted when the dead take up what was spare. So upkeep follows the batch, not
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 from numba import njit
 
-from thalweg.kernel.columns import Allocator, Column, heap, make_column, moved
+from thalweg.kernel.columns import Allocator, BytesColumn, Column, heap, make_column, moved
 from thalweg.kernel.prefetch import prefetch
 
 NEVER = 1 << 62
@@ -29,6 +29,8 @@ ANY_ORDER = NEVER // 2
 
 _AHEAD = 16  # how many tuples ahead to ask memory for a slot
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_ARRAYS = ("node", "end", "older", "heads")
+_MARKS = ("base", "first", "linked", "next", "rehashed", "max_end", "slack")
 _ROOM = 1.4  # a capacity over what it has to hold: more means fewer moves, and more memory
 
 
@@ -67,8 +69,32 @@ class Window:
 
     @property
     def nbytes(self) -> int:
-        own = self.node.nbytes + self.end.nbytes + self.older.nbytes + self.heads.nbytes
-        return own + sum(c.nbytes for c in self.columns)
+        return sum(a.nbytes for a in self.arrays.values())
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All arrays, by name; with `marks` they are the whole window."""
+        own = {name: getattr(self, name) for name in _ARRAYS}
+        for column in self.columns:
+            own |= column.arrays
+        return own
+
+    @property
+    def marks(self) -> dict[str, int]:
+        """All numbers, by name."""
+        used = {c.name: c.used for c in self.columns if isinstance(c, BytesColumn)}
+        return {name: getattr(self, name) for name in _MARKS} | used
+
+    def attach(self, arrays: Mapping[str, np.ndarray], marks: Mapping[str, int]) -> None:
+        """Become the window that had these arrays and marks."""
+        for name in _ARRAYS:
+            setattr(self, name, arrays[name])
+        for name in _MARKS:
+            setattr(self, name, marks[name])
+        for column in self.columns:
+            column.attach(arrays)
+            if isinstance(column, BytesColumn):
+                column.used = marks[column.name]
 
     @property
     def shift(self) -> int:

@@ -13,7 +13,7 @@ from thalweg.kernel.window import NEVER
 from thalweg.programs.pack import TIME, KeyPart, PackPort, PackSpec
 from thalweg.programs.spec import KEY, SEQ, START, Field, JoinSpec, OutputField, Port, Target
 from thalweg.query import classes
-from thalweg.query.model import Equality, Expr, Query, Window, WindowKind
+from thalweg.query.model import Equality, Expr, Query, Window, WindowKind, quoted
 from thalweg.query.rename import unqualified
 from thalweg.query.tree import Node, join_tree
 
@@ -105,7 +105,7 @@ class _Alias:
     def plain(self, c: int) -> str | None:
         """The column that is this alias's key in a class, when the key is just a column."""
         for name in self.info.columns:
-            if self.keys[c].sql == Expr(f"`{self.alias}`.`{name}`").sql:
+            if self.keys[c].sql == Expr.column(self.alias, name).sql:
                 return name
         return None
 
@@ -300,7 +300,7 @@ class _Builder:
         stage: int,
         query: Query,
     ) -> None:
-        select = self.select.setdefault(a.info.name, {f"`{a.info.time}`": TIME})
+        select = self.select.setdefault(a.info.name, {quoted(a.info.time): TIME})
 
         def column(sql: str) -> str:
             return select.setdefault(sql, f"c{len(select)}")
@@ -329,10 +329,10 @@ class _Builder:
             groups=groups,
             keys=tuple(keys),
             key_parts=len(node.classes),
-            columns=tuple((column(f"`{c}`"), f"{a.alias}.{c}") for c in wanted),
+            columns=tuple((column(quoted(c)), f"{a.alias}.{c}") for c in wanted),
             keep=keep,
             reports=port.reports,
-            late=tuple((column(f"`{c.split('.', 1)[1]}`"), c) for c in port.late),
+            late=tuple((column(quoted(c.split(".", 1)[1])), c) for c in port.late),
             rows=port.rows is not None,
         )
         self.ports.setdefault(a.info.name, []).append((stage, pack))

@@ -23,7 +23,7 @@ from thalweg.programs.batches import delta, ints, read
 from thalweg.programs.packet import Kind, Packet, merge
 from thalweg.programs.rows import order_rows
 from thalweg.programs.spec import END, KEY, PART, SEQ, START, JoinSpec
-from thalweg.programs.state import Head, Runtime, Store, lower, persist, put, rebuild
+from thalweg.programs.state import Cache, Head, Runtime, Store, lower, persist, put, rebuild
 
 
 class JoinProgram:
@@ -32,13 +32,11 @@ class JoinProgram:
     def __init__(self, spec: JoinSpec) -> None:
         self.spec = spec
 
-    def call(
-        self, packets: Iterable[Packet], store: Store, cached: Runtime | None
-    ) -> Iterator[Packet | Runtime]:
-        """The packets that come out and, last, the state to hand in again."""
+    def call(self, packets: Iterable[Packet], store: Store, cache: Cache) -> Iterator[Packet]:
+        """The packets that come out; all of them must be taken before the next call."""
         spec = self.spec
         head = Head.parse(store.get(0), len(spec.ports))
-        state = cached if cached is not None and cached.nonce == head.nonce else rebuild(spec, head, store)
+        state = cache.take(spec, head.nonce) or rebuild(spec, head, store, cache)
         arrived = Arrived.sort(packets, len(spec.ports))
         fresh: list[pa.RecordBatch | None] = []
         for port, arrivals, bound in zip(spec.ports, arrived.ports, head.bounds, strict=True):
@@ -69,7 +67,7 @@ class JoinProgram:
         persist(spec, head, state, store, deltas, bounds)
         rows = sum(len(w) for w in state.join.windows)
         yield Packet(0, 0, Kind.STATE, rows, min(bounds), state.nbytes)
-        yield state
+        cache.give(state)
 
     def _advance(self, head: Head, arrived: Arrived) -> None:
         """Move the bounds by what has arrived, and past streams that have fallen idle."""
@@ -77,7 +75,8 @@ class JoinProgram:
         for i, (port, arrivals) in enumerate(zip(self.spec.ports, arrived.ports, strict=True)):
             if arrivals.top is not None:
                 head.bounds[i] = max(head.bounds[i], arrivals.top - port.lateness)
-            if arrivals.count or head.walls[i] == 0:
+            # A batch without rows for this bucket still brings its time, so the stream is not silent.
+            if arrivals.count or arrivals.top is not None or head.walls[i] == 0:
                 head.walls[i] = arrived.wall
         active = [b for i, b in enumerate(head.bounds) if not self._idle(head, i, arrived.wall)]
         for i in range(len(head.bounds)):

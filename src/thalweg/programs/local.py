@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from thalweg.programs.cache import OwnCache
 from thalweg.programs.compile import Job, StreamPlan
 from thalweg.programs.join import JoinProgram
 from thalweg.programs.pack import pack_batch
 from thalweg.programs.packet import Kind, Packet
-from thalweg.programs.state import Runtime
+from thalweg.programs.state import Cache
 
 
 class MemoryStore(dict[int, bytes]):
@@ -33,7 +34,8 @@ class LocalHost:
 
     job: Job
     stores: dict[int, MemoryStore] = field(default_factory=dict)
-    runtimes: dict[int, Runtime] = field(default_factory=dict)
+    caches: dict[int, Cache] = field(default_factory=dict)
+    new_cache: Callable[[int], Cache] = lambda group: OwnCache()
     results: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
     late: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
     counted: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -51,7 +53,7 @@ class LocalHost:
         self._run([Packet(g, 0, Kind.END, 0, None, 0) for stage in self.job.stages for g in stage])
 
     def forget(self) -> None:
-        self.runtimes.clear()
+        self.caches.clear()
 
     def _run(self, packets: list[Packet]) -> None:
         for specs in self.job.stages:
@@ -61,11 +63,9 @@ class LocalHost:
                 if not mine:
                     continue
                 store = self.stores.setdefault(group, MemoryStore())
-                for out in JoinProgram(spec).call(mine, store, self.runtimes.pop(group, None)):
-                    if isinstance(out, Runtime):
-                        self.runtimes[group] = out
-                    else:
-                        forward.append(out)
+                if group not in self.caches:
+                    self.caches[group] = self.new_cache(group)
+                forward += JoinProgram(spec).call(mine, store, self.caches[group])
             packets = forward
         for p in packets:
             where = (p.kind, p.port)

@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from thalweg.kernel.columns import FixedColumn
+from thalweg.kernel.columns import Allocator, FixedColumn
 from thalweg.kernel.nway import Delta, InputSpec, NWayJoin
 from thalweg.kernel.window import ANY_ORDER, NEVER, Window
 from thalweg.programs.arrivals import Ends
@@ -34,6 +34,22 @@ class Store(Protocol):
     def get(self, key: int) -> bytes | None: ...
     def put(self, key: int, value: bytes) -> None: ...
     def remove(self, key: int) -> None: ...
+
+
+class Cache(Protocol):
+    """Where a bucket keeps its state in memory between calls; nothing is lost if it is not there."""
+
+    def take(self, spec: JoinSpec, nonce: str) -> Runtime | None:
+        """The state of the moment that the nonce stands for, if at hand."""
+        ...
+
+    def allocators(self, windows: int) -> Sequence[Allocator] | None:
+        """Where new windows are to be made."""
+        ...
+
+    def give(self, runtime: Runtime) -> None:
+        """Keep the state for the next call."""
+        ...
 
 
 @dataclass
@@ -83,9 +99,14 @@ def others(bounds: Sequence[int], i: int) -> int:
     return min(b for j, b in enumerate(bounds) if j != i)
 
 
-def rebuild(spec: JoinSpec, head: Head, store: Store) -> Runtime:
+def make_join(spec: JoinSpec, allocs: Sequence[Allocator] | None = None) -> NWayJoin:
+    """The kernel's join for a spec, with empty windows."""
+    return NWayJoin([_input(port) for port in spec.ports], allocs)
+
+
+def rebuild(spec: JoinSpec, head: Head, store: Store, cache: Cache) -> Runtime:
     """The state in memory, from the store."""
-    join = NWayJoin([_input(port) for port in spec.ports])
+    join = make_join(spec, cache.allocators(len(spec.ports)))
     state = Runtime(head.nonce, join, [[] for _ in spec.ports], {}, {})
     tails: dict[int, list[np.ndarray]] = {i: [] for i in range(len(spec.ports))}
 

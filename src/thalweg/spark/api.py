@@ -152,8 +152,7 @@ def _columns(df: DataFrame, alias: str, given: object, what: str) -> list[str]:
 
 
 def _column(alias: str, column: str) -> Expr:
-    quoted = [part.replace("`", "``") for part in (alias, column)]
-    return Expr(f"`{quoted[0]}`.`{quoted[1]}`")
+    return Expr.column(alias, column)
 
 
 def _window(text: str) -> Window:

@@ -14,22 +14,23 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from thalweg.programs.cache import OwnCache
 from thalweg.programs.compile import Job, StreamInfo, StreamPlan, compile_job
 from thalweg.programs.join import JoinProgram
+from thalweg.programs.local import MemoryStore
 from thalweg.programs.pack import PackSpec, pack_batch
 from thalweg.programs.packet import Kind, Packet, merge
 from thalweg.programs.spec import JoinSpec
-from thalweg.programs.state import Runtime
 from thalweg.query.model import Query
 from thalweg.spark.late import LateFiles
 from thalweg.spark.packets import PACKET, frame, labels, parse, rows
 from thalweg.spark.typing import typed_query
 from thalweg.spark.unpack import Direct
+from thalweg.spark.worker import cache_of, forget_at_exit
 
 _FLUSH_ROWS = 1 << 20  # of a partition, at most so many rows are held before they are packed
 _KEY = t.StructType([t.StructField("k", t.LongType())])
 _VALUE = t.StructType([t.StructField("v", t.BinaryType())])
-_runtimes: dict[tuple[str, int], Runtime] = {}  # of this worker process, checked by nonce
 
 
 class _MapStore:
@@ -72,14 +73,10 @@ class _Processor(StatefulProcessor):
         if spec is None:
             yield from (self._frame(p) for p in parse(rows, group))
             return
-        slot = (self._job, group)
-        cached = _runtimes.pop(slot, None)
-        for part, out in enumerate(
-            JoinProgram(spec).call(parse(rows, group), _MapStore(self._state), cached)
-        ):
-            if isinstance(out, Runtime):
-                _runtimes[slot] = out
-            elif out.kind == Kind.LATE and out.batch is not None and self._late is not None:
+        cache = cache_of(self._job, group, spec)
+        packets = JoinProgram(spec).call(parse(rows, group), _MapStore(self._state), cache)
+        for part, out in enumerate(packets):
+            if out.kind == Kind.LATE and out.batch is not None and self._late is not None:
                 self._late.write(out.port, out.batch, group, part)
                 yield self._frame(replace(out, batch=None))
             else:
@@ -87,13 +84,6 @@ class _Processor(StatefulProcessor):
 
     def close(self) -> None:
         """Nothing to let go: what is cached stays for the next batch."""
-
-
-class _DictStore(dict[int, bytes]):
-    """State that nobody needs again: a static join is one batch."""
-
-    put = dict.__setitem__
-    remove = dict.pop
 
 
 def compiled(
@@ -158,6 +148,8 @@ def joined(
 ) -> DataFrame:
     """All that comes out of the last stage. `ends` brings packets that end the streams."""
     streaming = all(f.isStreaming for f in frames.values())
+    if streaming:
+        forget_at_exit(next(iter(frames.values())).sparkSession)
     name = uuid.uuid4().hex
     flow: DataFrame | None = None
     for number, specs in enumerate(job.stages):
@@ -205,7 +197,7 @@ def _static(specs: Mapping[int, JoinSpec]) -> Any:
             return table
         # One batch is the whole stream: nothing is late, and at its end everything is known.
         packets = [*parse([table.to_pandas()], group), Packet(group, 0, Kind.END, 0, None, 0)]
-        out = [p for p in JoinProgram(spec).call(packets, _DictStore(), None) if isinstance(p, Packet)]
+        out = list(JoinProgram(spec).call(packets, MemoryStore(), OwnCache()))
         return pa.Table.from_batches([_batch(p) for p in out], schema=_ARROW)
 
     return run

@@ -104,7 +104,7 @@ class _Run:
             writer = writer.trigger(availableNow=True)
         query = writer.start()
         try:
-            while not query.awaitTermination(0.2)  # type: ignore[arg-type]:
+            while not query.awaitTermination(0.2):  # type: ignore[arg-type]
                 if self.stop.is_set():
                     return False
         finally:

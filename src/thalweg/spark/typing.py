@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 from thalweg.errors import UserError
 from thalweg.programs.compile import StreamInfo, TypedQuery
 from thalweg.query.model import Equality, Expr, Query
-from thalweg.query.rename import unqualified
+from thalweg.query.rename import rename, unqualified
 
 _NARROW = (t.ByteType, t.ShortType, t.IntegerType, t.LongType)
 
@@ -57,6 +57,12 @@ def typed_query(spark: SparkSession, query: Query, schemas: Mapping[str, t.Struc
         kind = typer.type_of(f)
         if not isinstance(kind, t.BooleanType):
             raise UserError(f"{f.sql} is a {kind.simpleString()}, not a condition")
+    for condition in query.conditions:
+        kind = typer.type_across(condition)
+        if not isinstance(kind, t.BooleanType):
+            raise UserError(f"{condition.sql} is a {kind.simpleString()}, not a condition")
+    for output in query.outputs:
+        typer.type_across(output.expr)
     return TypedQuery(query, equalities, kinds)
 
 
@@ -64,12 +70,24 @@ class Typer:
     """Asks Spark, with empty tables in place of the streams."""
 
     def __init__(self, spark: SparkSession, schemas: Mapping[str, t.StructType]) -> None:
+        self._spark, self._schemas = spark, schemas
         self._empty = {alias: spark.createDataFrame([], schema) for alias, schema in schemas.items()}
 
     def type_of(self, expr: Expr) -> t.DataType:
         """The type of an expression over one alias."""
         (alias,) = expr.aliases
         return self._select(alias, expr, "x").schema["x"].dataType
+
+    def type_across(self, expr: Expr) -> t.DataType:
+        """The type of an expression over any number of aliases, and the result's time."""
+        names = {(a, c): f"{a}.{c}" if a else c for a, c in expr.columns}
+        kinds = [self._schemas[a][c].dataType if a else t.TimestampType() for a, c in names]
+        schema = t.StructType([t.StructField(n, k) for n, k in zip(names.values(), kinds, strict=True)])
+        try:
+            empty = self._spark.createDataFrame([], schema)
+            return empty.selectExpr(f"{rename(expr, names)} AS x").schema["x"].dataType
+        except (AnalysisException, ParseException) as error:
+            raise UserError(f"{expr.sql}: {_first_line(error)}") from None
 
     def typed(self, equality: Equality) -> Equality:
         """The equality with both sides cast to the type in which Spark would compare them."""
@@ -84,7 +102,9 @@ class Typer:
     def _cast(self, expr: Expr, kind: t.DataType) -> Expr:
         own = self.type_of(expr)
         # All integers have the same words; a struct's cast also settles the names of its fields.
-        if (own == kind and not isinstance(kind, t.StructType)) or isinstance(own, _NARROW):
+        if own == kind and not isinstance(kind, t.StructType):
+            return expr
+        if isinstance(own, _NARROW) and isinstance(kind, t.LongType):
             return expr
         return Expr(f"CAST({expr.sql} AS {kind.simpleString()})")
 

@@ -22,7 +22,7 @@ from thalweg.kernel.columns import decode
 from thalweg.programs.compile import Job, QueryPlan
 from thalweg.programs.packet import Kind, Packet, load
 from thalweg.programs.spec import START
-from thalweg.query.model import RESULT_TIME
+from thalweg.query.model import RESULT_TIME, quoted
 from thalweg.query.rename import rename
 from thalweg.spark.packets import NONE
 from thalweg.spark.typing import arrow_schema
@@ -108,7 +108,7 @@ def results(flow: DataFrame, job: Job, number: int, schemas: Schemas, direct: Di
         rows = flow.mapInArrow(_unpacker(number, columns, arrow_schema(schema)), schema)
     for condition in plan.query.conditions:
         rows = rows.where(rename(condition, names))
-    return rows.selectExpr(*(f"{rename(o.expr, names)} AS `{o.name}`" for o in plan.query.outputs))
+    return rows.selectExpr(*(f"{rename(o.expr, names)} AS {quoted(o.name)}" for o in plan.query.outputs))
 
 
 def reports(direct: Direct | None) -> Any:

@@ -1,0 +1,112 @@
+"""Windows in memory that all processes of a machine can map.
+
+The process that joins a bucket is often not the one that joined it in the batch before. So the arrays of its
+windows are files on a memory file system, in a folder that is named by the state's nonce. Taking it is
+renaming it: one process can, others and later ones with another nonce can't. A folder that was taken and not
+given back is garbage: it was being changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thalweg.kernel.window import Window
+
+
+class SharedArrays:
+    """Allocates arrays as mapped files in one folder.
+
+    Where the file system is full it gives plain memory instead, and is not `whole`: it can't be shared then.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.files: dict[str, tuple[str, tuple[int, ...], str]] = {}
+        self.whole = True
+
+    def of(self, number: int) -> Any:
+        """The allocator of the window of that number."""
+
+        def allocate(name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+            return self._allocate(f"{number}.{name}", shape, np.dtype(dtype))
+
+        return allocate
+
+    def _allocate(self, name: str, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        if name in self.files:  # what is mapped stays until nobody uses it
+            (self.folder / self.files.pop(name)[0]).unlink(missing_ok=True)
+        size = int(np.prod(shape)) * dtype.itemsize
+        if size == 0:
+            return np.empty(shape, dtype)
+        file = f"{name}.{uuid.uuid4().hex[:8]}"
+        try:
+            with (self.folder / file).open("wb") as out:
+                os.posix_fallocate(out.fileno(), 0, size)  # or a full file system would end the process
+        except OSError:
+            (self.folder / file).unlink(missing_ok=True)
+            self.whole = False
+            return np.empty(shape, dtype)
+        self.files[name] = (file, shape, dtype.str)
+        return _mapped(self.folder / file, shape, dtype.str)
+
+
+class SharedWindows:
+    """The folder of one job on this machine: the windows of all its buckets."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def new(self) -> SharedArrays:
+        """Room for windows that are not shared yet."""
+        folder = self.root / f"busy-{os.getpid()}-{uuid.uuid4().hex}"
+        folder.mkdir(parents=True)
+        return SharedArrays(folder)
+
+    def take(self, bucket: str, nonce: str) -> SharedArrays | None:
+        """The arrays of the bucket in the state that the nonce stands for; None where nobody has them."""
+        folder = self.root / f"busy-{os.getpid()}-{uuid.uuid4().hex}"
+        try:
+            (self.root / f"{bucket}-{nonce}").rename(folder)
+            files = json.loads((folder / "index.json").read_text())["files"]
+        except OSError:
+            return None
+        out = SharedArrays(folder)
+        out.files = {name: (file, tuple(shape), dtype) for name, (file, shape, dtype) in files.items()}
+        return out
+
+    def attach(self, arrays: SharedArrays, windows: Sequence[Window]) -> None:
+        """Let windows that have just been made take over the arrays."""
+        marks = json.loads((arrays.folder / "index.json").read_text())["marks"]
+        for number, window in enumerate(windows):
+            mapped = window.arrays  # those without a file are empty, as they are here
+            for name, (file, shape, dtype) in arrays.files.items():
+                own, short = name.split(".", 1)
+                if int(own) == number:
+                    mapped[short] = _mapped(arrays.folder / file, shape, dtype)
+            window.attach(mapped, marks[number])
+
+    def give(self, arrays: SharedArrays, windows: Sequence[Window], bucket: str, nonce: str) -> None:
+        """Hand the arrays on to whoever takes them next; what was shared of the bucket before goes."""
+        index = {"files": arrays.files, "marks": [w.marks for w in windows]}
+        (arrays.folder / "index.json").write_text(json.dumps(index))
+        for stale in self.root.glob(f"{bucket}-*"):
+            shutil.rmtree(stale, ignore_errors=True)
+        target = self.root / f"{bucket}-{nonce}"
+        arrays.folder.rename(target)
+        arrays.folder = target
+
+    def drop(self, arrays: SharedArrays) -> None:
+        """Let arrays go that nobody will take."""
+        shutil.rmtree(arrays.folder, ignore_errors=True)
+
+
+def _mapped(path: Path, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    return np.memmap(path, np.dtype(dtype), "r+", shape=shape).view(np.ndarray)

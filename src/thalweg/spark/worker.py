@@ -1,0 +1,73 @@
+"""What a Python worker of Spark keeps between tasks: caches of windows, in memory that all workers share.
+
+The shared memory belongs to the JVM that started the workers. It is removed when the driver ends; what a
+killed one has left behind is removed by the next worker that starts on the machine.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from thalweg.kernel.shared import SharedWindows
+from thalweg.programs.cache import OwnCache, SharedCache
+from thalweg.programs.spec import JoinSpec
+from thalweg.programs.state import Cache
+
+_MEMORY = Path("/dev/shm")
+_caches: dict[tuple[str, int], Cache] = {}
+
+
+def cache_of(job: str, group: int, spec: JoinSpec) -> Cache:
+    """The cache of one bucket in this process."""
+    slot = (job, group)
+    if slot not in _caches:
+        root = None if spec.held or spec.slide is not None else _root()
+        if root is None:
+            _caches[slot] = OwnCache()
+        else:
+            _caches[slot] = SharedCache(SharedWindows(root / job), str(group))
+    return _caches[slot]
+
+
+def forget_at_exit(spark: SparkSession) -> None:
+    """Remove the shared memory of this driver's JVM when it ends."""
+    process = getattr(spark.sparkContext._gateway, "proc", None)
+    if process is not None:
+        atexit.register(shutil.rmtree, _folder(process.pid), ignore_errors=True)
+
+
+def _folder(jvm: int) -> Path:
+    return _MEMORY / f"thalweg-{os.getuid()}-{jvm}"
+
+
+def _root() -> Path | None:
+    """The folder of the JVM above this process; None where there is no memory to share."""
+    jvm = _parent(os.getpid())
+    while jvm > 1 and _name(jvm) != "java":
+        jvm = _parent(jvm)
+    if jvm <= 1 or not os.access(_MEMORY, os.W_OK):
+        return None
+    if not _caches:
+        for left in _MEMORY.glob(f"thalweg-{os.getuid()}-*"):
+            if _name(int(left.name.rsplit("-", 1)[1])) != "java":
+                shutil.rmtree(left, ignore_errors=True)
+    return _folder(jvm)
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _parent(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    except OSError:
+        return 0
