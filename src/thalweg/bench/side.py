@@ -81,7 +81,7 @@ def run(task: Task) -> dict[str, Any]:
     own = cascade.CONFIGURATIONS.get(task.side, {})
     if own:
         own = {**own, "spark.sql.streaming.noDataMicroBatches.enabled": "false"}
-    spark = session(master=f"local[{CORES}]", **{**COMMON, "spark.driver.memory": heap(), **own})
+    spark = session(f"local[{CORES}]", None, **{**COMMON, "spark.driver.memory": heap(), **own})
     spark.sparkContext.setLogLevel("ERROR")
     streams = sides.read_streams(spark, task.data, spec.aliases)
     if own:

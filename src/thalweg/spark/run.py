@@ -36,7 +36,7 @@ def run(options: RunOptions, reporter: Reporter) -> dict[str, Any]:
     if done is not None and done["complete"]:
         reporter.message(f"{options.out} is complete; nothing to do")
         return done
-    spark = session(options.master)
+    spark = session(options.master, folder.own / "spark.log")
     try:
         process = getattr(spark.sparkContext._gateway, "proc", None)
         folder.started(None if process is None else process.pid)

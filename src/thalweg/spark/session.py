@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -43,8 +46,8 @@ _DEFAULTS = {
 }
 
 
-def session(master: str | None = None, **conf: str) -> SparkSession:
-    """A session with everything a join needs; `conf` goes on top."""
+def session(master: str | None = None, log: Path | None = None, **conf: str) -> SparkSession:
+    """A session with everything a join needs; `conf` goes on top. What Spark has to say goes to `log`."""
     # Spark would start the python3 of the PATH, which need not have our packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -55,11 +58,28 @@ def session(master: str | None = None, **conf: str) -> SparkSession:
     builder = SparkSession.builder.master(master)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    with _said_to(log):
+        spark = builder.getOrCreate()
     if "spark.sql.shuffle.partitions" not in conf:
         spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
     spark.sparkContext.setLogLevel(os.environ.get("THALWEG_SPARK_LOG", "ERROR"))
     return spark
+
+
+@contextlib.contextmanager
+def _said_to(log: Path | None) -> Iterator[None]:
+    """A JVM that starts meanwhile writes its standard error to the file, for as long as it lives."""
+    if log is None:
+        yield
+        return
+    kept = os.dup(2)
+    with log.open("ab") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def prepare(spark: SparkSession) -> None:

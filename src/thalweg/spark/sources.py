@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -49,7 +51,7 @@ def live(spark: SparkSession, stream: Stream) -> DataFrame:
 
 def read_table(stream: Stream) -> pa.Table:
     """All that the stream's source holds now."""
-    return _load(session().read, stream).toArrow()
+    return _load(session(log=Path(os.devnull)).read, stream).toArrow()
 
 
 def _load(reader: Any, stream: Stream) -> DataFrame:
