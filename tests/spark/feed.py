@@ -21,6 +21,12 @@ from thalweg.query import parse
 from thalweg.spark.typing import arrow_schema
 
 SECOND = 1_000_000
+SIMPLE = {
+    "timestamp": pa.timestamp("us", "UTC"),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "string": pa.string(),
+}
 Row = dict[str, Any]
 
 
@@ -42,7 +48,11 @@ class Feed:
         return t.StructType.fromDDL(", ".join(parts))
 
     def table(self, rows: Sequence[Row]) -> pa.Table:
-        return pa.Table.from_pylist(list(rows), arrow_schema(self.schema))
+        if all(kind in SIMPLE for kind in self.columns.values()):  # without a session, which Spark asks for
+            schema = pa.schema([(name, SIMPLE[kind]) for name, kind in self.columns.items()])
+        else:
+            schema = arrow_schema(self.schema)
+        return pa.Table.from_pylist(list(rows), schema)
 
     @property
     def rows(self) -> list[Row]:

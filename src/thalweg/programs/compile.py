@@ -131,6 +131,7 @@ class _Builder:
     ports: dict[str, list[tuple[int, PackPort]]] = field(default_factory=dict)
     plans: list[QueryPlan] = field(default_factory=list)
     used: int = 0
+    reported: set[str] = field(default_factory=set)
 
     def add(self, number: int, typed: TypedQuery) -> None:
         query = typed.query
@@ -239,7 +240,8 @@ class _Builder:
         verify = () if exact else tuple(self._verify(a, c) for c in node.classes)
         fields = self._fields(a, node.classes if exact else None, needed[n] | set(verify), node.classes, True)
         late: tuple[str, ...] = ()
-        reports = not any(p.reports for _, p in self.ports.get(a.info.name, []))
+        reports = a.info.name not in self.reported
+        self.reported.add(a.info.name)
         if reports and self.keep_late:
             late = tuple(f"{a.alias}.{c}" for c in a.info.columns)
         rows = a.window.size if a.window.kind is WindowKind.ROWS else None

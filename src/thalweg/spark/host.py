@@ -26,7 +26,7 @@ from thalweg.spark.late import LateFiles
 from thalweg.spark.packets import PACKET, frame, labels, parse, rows
 from thalweg.spark.typing import typed_query
 from thalweg.spark.unpack import Direct
-from thalweg.spark.worker import cache_of, forget_at_exit
+from thalweg.spark.worker import cache_of, check_place, forget_at_exit
 
 _FLUSH_ROWS = 1 << 20  # of a partition, at most so many rows are held before they are packed
 _KEY = t.StructType([t.StructField("k", t.LongType())])
@@ -54,9 +54,14 @@ class _Processor(StatefulProcessor):
     """Gives each group of packets to the program of its operator; others pass through to a later stage."""
 
     def __init__(
-        self, job: str, specs: Mapping[int, JoinSpec], late: LateFiles | None, direct: Direct | None
+        self,
+        job: str,
+        specs: Mapping[int, JoinSpec],
+        partitions: int,
+        late: LateFiles | None,
+        direct: Direct | None,
     ) -> None:
-        self._job, self._specs, self._late = job, specs, late
+        self._job, self._specs, self._partitions, self._late = job, specs, partitions, late
         self._frame = direct.frame if direct is not None else lambda packet: frame([packet])
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -73,6 +78,7 @@ class _Processor(StatefulProcessor):
         if spec is None:
             yield from (self._frame(p) for p in parse(rows, group))
             return
+        check_place(group, self._partitions)
         cache = cache_of(self._job, group, spec)
         packets = JoinProgram(spec).call(parse(rows, group), _MapStore(self._state), cache)
         for part, out in enumerate(packets):
@@ -95,7 +101,7 @@ def compiled(
     keep_late: bool,
 ) -> Job:
     """The queries as operators, one bucket a partition. A stream's number is its place in `infos`."""
-    partitions = int(str(spark.conf.get("spark.sql.shuffle.partitions")))
+    partitions = _partitions(spark)
     return compile_job(
         [typed_query(spark, q, schemas) for q in queries],
         {i.name: i for i in infos},
@@ -103,6 +109,10 @@ def compiled(
         labels=lambda n: labels(n, partitions),
         keep_late=keep_late,
     )
+
+
+def _partitions(spark: SparkSession) -> int:
+    return int(str(spark.conf.get("spark.sql.shuffle.partitions")))
 
 
 def packed(job: Job, frames: Mapping[str, DataFrame], stage: int) -> list[DataFrame]:
@@ -150,7 +160,8 @@ def joined(
     streaming = all(f.isStreaming for f in frames.values())
     if streaming:
         forget_at_exit(next(iter(frames.values())).sparkSession)
-    name = uuid.uuid4().hex
+    spark = next(iter(frames.values())).sparkSession
+    name, partitions = uuid.uuid4().hex, _partitions(spark)
     flow: DataFrame | None = None
     for number, specs in enumerate(job.stages):
         parts = ([flow] if flow is not None else []) + packed(job, frames, number)
@@ -162,7 +173,7 @@ def joined(
         if streaming:
             last = direct if number + 1 == len(job.stages) else None
             flow = groups.transformWithStateInPandas(
-                _Processor(f"{name}/{number}", specs, late, last),
+                _Processor(f"{name}-{number}", specs, partitions, late, last),
                 last.schema if last is not None else PACKET,
                 outputMode="Append",
                 timeMode="None",

@@ -56,7 +56,7 @@ def parse(frames: Iterable[pd.DataFrame], group: int) -> Iterator[Packet]:
 def labels(count: int, partitions: int) -> list[int]:
     """Group labels such that Spark's hash partitioner puts the i-th one into partition i mod `partitions`.
 
-    >>> [_murmur3(label) % 4 for label in labels(6, 4)]
+    >>> [murmur3(label) % 4 for label in labels(6, 4)]
     [0, 1, 2, 3, 0, 1]
     """
     found: list[int] = []
@@ -66,12 +66,12 @@ def labels(count: int, partitions: int) -> list[int]:
         wanted = len(found) % partitions
         while not spare[wanted]:
             label += 1
-            spare[_murmur3(label) % partitions].append(label)
+            spare[murmur3(label) % partitions].append(label)
         found.append(spare[wanted].pop(0))
     return found
 
 
-def _murmur3(value: int, seed: int = 42) -> int:
+def murmur3(value: int, seed: int = 42) -> int:
     """Murmur3 (x86, 32 bits) of one int, as Spark's hash partitioning computes it; signed."""
     mask = 0xFFFFFFFF
 

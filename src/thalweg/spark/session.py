@@ -14,12 +14,16 @@ from thalweg.errors import UserError
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+_PARTITIONS = "spark.sql.shuffle.partitions"
+_DEFAULT_PARTITIONS = "200"  # Spark's own; for a join of few fat packets, 200 tasks a batch are waste
 _IN_MEMORY = "HDFSBackedStateStoreProvider"
 
 RUNTIME = {
     # Only the changes of a batch are written, not a snapshot; and nobody reads the number of rows.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
+    # Packets are fat: counted by rows alone, a batch of them could outgrow what one Arrow column can hold.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(128 << 20),
 }
 """Settings that pay off in any session that runs a join; they can be changed while it runs."""
 
@@ -94,3 +98,7 @@ def prepare(spark: SparkSession) -> None:
         spark.conf.set(_PROVIDER, ROCKSDB)
     for key, value in RUNTIME.items():
         spark.conf.set(key, value)
+    if str(spark.conf.get(_PARTITIONS)) == _DEFAULT_PARTITIONS and not spark.sparkContext.getConf().contains(
+        _PARTITIONS
+    ):
+        spark.conf.set(_PARTITIONS, str(spark.sparkContext.defaultParallelism))

@@ -11,12 +11,15 @@ import os
 import shutil
 from pathlib import Path
 
+from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
+from thalweg.errors import UserError
 from thalweg.kernel.shared import SharedWindows
 from thalweg.programs.cache import OwnCache, SharedCache
 from thalweg.programs.spec import JoinSpec
 from thalweg.programs.state import Cache
+from thalweg.spark.packets import murmur3
 
 _MEMORY = Path("/dev/shm")
 _caches: dict[tuple[str, int], Cache] = {}
@@ -32,6 +35,19 @@ def cache_of(job: str, group: int, spec: JoinSpec) -> Cache:
         else:
             _caches[slot] = SharedCache(SharedWindows(root / job), str(group))
     return _caches[slot]
+
+
+def check_place(group: int, partitions: int) -> None:
+    """Refuse to go on when Spark has spread the groups over another number of partitions.
+
+    It does so when a checkpoint was begun with another number. The groups, and so the state, would be others.
+    """
+    context = TaskContext.get()
+    if context is not None and context.partitionId() != murmur3(group) % partitions:
+        raise UserError(
+            f"the checkpoint was not begun with {partitions} shuffle partitions",
+            remedy="set spark.sql.shuffle.partitions to what it was then, or begin a new checkpoint",
+        )
 
 
 def forget_at_exit(spark: SparkSession) -> None:

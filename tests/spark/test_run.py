@@ -1,0 +1,279 @@
+"""`thalweg run` and `thalweg verify` as users call them."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from feed import SECOND, Feed, catalog_yaml, expected, multiset, results_of, rows, written
+
+Q1 = """SELECT a.id AS a_id, b.id AS b_id, a.note, result_time
+FROM a [RANGE 5 SECONDS], b [RANGE 8 SECONDS] WHERE a.k = b.k AND a.id <> 13 AND a.id + b.id < 70
+"""
+Q2 = """SELECT a.id AS a_id, j.id AS j_id, c.id AS c_id, lower(j.word) AS word
+FROM a [RANGE 5 SECONDS] JOIN j [RANGE 5 SECONDS] ON a.k = j.k JOIN c [RANGE 20 SECONDS] ON lower(j.word) = c.word
+"""
+NOTHING = "SELECT a.id, b.k + 1 AS k FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR] WHERE a.k = b.k AND a.id < 0\n"
+
+
+def random_batches(seed, count, size, columns, spread=40):
+    """Rows whose times go on from batch to batch, out of order, and sometimes far too old."""
+    rng = random.Random(seed)
+    batches, number = [], 0
+    for n in range(count):
+        batch = []
+        for _ in range(size):
+            ts = n * spread // count + rng.randrange(6) - (30 if rng.random() < 0.08 else 0)
+            row = {"ts": ts * SECOND, "k": rng.randrange(4), "id": number, "word": rng.choice(["x", "Y", "z"])}
+            row["note"] = f"n{number}"
+            if rng.random() < 0.05:
+                row["ts"] = None
+            batch.append({c: row[c] for c in columns})
+            number += 1
+        batches.append(batch)
+    return batches
+
+
+@pytest.fixture(scope="module")
+def feeds():
+    plain = {"ts": "timestamp", "k": "int", "id": "bigint", "note": "string"}
+    worded = {"ts": "timestamp", "k": "int", "id": "bigint", "word": "string"}
+    lower = [
+        [{**row, "word": row["word"].lower()} for row in batch] for batch in random_batches(4, 3, 12, worded)
+    ]
+    return {
+        "a": Feed(plain, random_batches(1, 4, 15, plain), lateness=5 * SECOND),
+        "b": Feed({**plain, "k": "bigint"}, random_batches(2, 4, 15, plain), lateness=10 * SECOND),
+        "j": Feed(worded, random_batches(3, 3, 12, worded), format="json"),
+        "c": Feed(worded, lower, format="csv"),
+    }
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory, feeds):
+    """A folder with the streams, their catalog and the queries."""
+    root = tmp_path_factory.mktemp("place")
+    written(feeds, root / "data")
+    (root / "catalog.yaml").write_text(catalog_yaml(feeds))
+    for name, text in (("q1", Q1), ("q2", Q2), ("nothing", NOTHING)):
+        (root / f"{name}.sql").write_text(text)
+    return root
+
+
+RUN = ("run", "q1.sql", "q2.sql", "nothing.sql", "--catalog", "catalog.yaml", "--out", "out", "--once")
+
+
+@pytest.fixture(scope="module")
+def complete(place, command):
+    """A run of three queries at once, and what it printed."""
+    code, out, err = command(*RUN, "--json", cwd=place)
+    assert code == 0, err
+    return out, err
+
+
+def files_of(folder: Path) -> dict[str, tuple[int, bytes]]:
+    return {str(p): (p.stat().st_mtime_ns, p.read_bytes()) for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def one_message(err: str) -> str:
+    """Standard error of a refused command: one line, no traceback."""
+    (line,) = err.strip().splitlines()
+    assert line.startswith("thalweg: ")
+    return line
+
+
+def test_json_is_one_object_and_nothing_else(complete, place):
+    out, err = complete
+    assert json.loads(out) == json.loads((place / "out" / "metrics.json").read_text())
+    assert out.count("\n") == 1 or json.loads(out)
+    assert "batch" not in err
+
+
+def test_results_of_several_queries(complete, place, feeds):
+    for name, sql in (("q1", Q1), ("q2", Q2), ("nothing", NOTHING)):
+        wanted = expected(sql, feeds)
+        assert results_of(place / "out", name) == wanted
+        assert bool(wanted) == (name != "nothing")
+
+
+def test_the_folder(complete, place, feeds):
+    out = place / "out"
+    assert {p.name for p in out.iterdir()} >= {"results", "late", "plan.json", "metrics.json"}
+    assert {p.name for p in (out / "results").iterdir()} == {"q1", "q2", "nothing"}
+    for folder in (out / "results").iterdir():
+        assert folder.is_dir()
+        assert all(p.is_file() and p.suffix == ".parquet" for p in folder.iterdir())
+    (file,) = (out / "results" / "nothing").iterdir()
+    empty = pq.ParquetFile(file).read()
+    assert (empty.num_rows, empty.column_names) == (0, ["id", "k"])
+    for name, feed in feeds.items():
+        late = sum((multiset(pq.ParquetFile(f).read()) for f in (out / "late" / name).glob("*.parquet")), Counter())
+        assert late == multiset(feed.table(feed.split()[1]))
+        assert late
+    assert {p["query"] for p in json.loads((out / "plan.json").read_text())["queries"]} == {"q1", "q2", "nothing"}
+
+
+def test_the_metrics_are_exact(complete, feeds):
+    metrics = json.loads(complete[0])
+    assert metrics.pop("elapsed_s") > 0
+    assert metrics == {
+        "input_rows": {name: len(feed.rows) for name, feed in feeds.items()},
+        "output_rows": {n: sum(expected(q, feeds).values()) for n, q in (("q1", Q1), ("q2", Q2), ("nothing", NOTHING))},
+        "late_rows": {name: len(feed.split()[1]) for name, feed in feeds.items()},
+        "shipped": [],
+        "batches": 4,
+        "complete": True,
+    }
+
+
+def test_a_further_run_says_so_and_changes_nothing(complete, place, command):
+    before = files_of(place / "out")
+    code, out, err = command(*RUN, cwd=place)
+    assert code == 0
+    assert "complete" in err + out
+    assert files_of(place / "out") == before
+    code, out, _ = command(*RUN, "--json", cwd=place)
+    assert (code, json.loads(out)) == (0, json.loads(complete[0]))
+    assert files_of(place / "out") == before
+
+
+def test_other_queries_or_another_catalog_are_refused(complete, place, command):
+    before = files_of(place / "out")
+    (place / "changed").mkdir()
+    (place / "changed" / "q1.sql").write_text(Q1.replace("5 SECONDS", "6 SECONDS"))
+    (place / "other.yaml").write_text((place / "catalog.yaml").read_text().replace("5000000 micro", "6000000 micro"))
+    tail = RUN[4:]
+    for arguments, message in (
+        (("run", "changed/q1.sql", "q2.sql", "nothing.sql", *tail), "quer"),
+        (("run", "q1.sql", *tail), "quer"),
+        ((*RUN[:5], "other.yaml", *RUN[6:]), "catalog"),
+    ):
+        code, out, err = command(*arguments, cwd=place)
+        assert (code, out) == (2, "")
+        assert message in one_message(err)
+    assert files_of(place / "out") == before
+
+
+def test_verify(complete, place, command):
+    for name in ("q1", "nothing"):
+        code, out, err = command(
+            "verify", f"{name}.sql", "--catalog", "catalog.yaml", "--out", "out", "--json", cwd=place
+        )
+        assert (code, err) == (0, "")
+        verdict = json.loads(out)
+        assert verdict["same"] is True
+        assert verdict["expected"] == verdict["found"] == sum(results_of(place / "out", name).values())
+
+
+def test_verify_of_text_formats(complete, place, command):
+    code, out, err = command("verify", "q2.sql", "--catalog", "catalog.yaml", "--out", "out", "--json", cwd=place)
+    assert code == 0, err
+    assert json.loads(out)["same"] is True
+
+
+@pytest.mark.parametrize("change", ["removed", "doubled"])
+def test_verify_sees_a_row_that_was_tampered_with(complete, place, command, change):
+    file = max((place / "out" / "results" / "q1").iterdir(), key=lambda f: pq.read_metadata(f).num_rows)
+    kept = file.read_bytes()
+    table = pq.ParquetFile(file).read()
+    changed = table.slice(1) if change == "removed" else pa.concat_tables([table, table.slice(0, 1)])
+    try:
+        pq.write_table(changed, file)
+        code, out, _ = command(
+            "verify", "q1.sql", "--catalog", "catalog.yaml", "--out", "out", "--json", cwd=place
+        )
+    finally:
+        file.write_bytes(kept)
+    verdict = json.loads(out)
+    assert (code, verdict["same"]) == (1, False)
+    assert (verdict["missing"], verdict["extra"]) == ((1, 0) if change == "removed" else (0, 1))
+    assert len(verdict["examples"]) == 1
+
+
+def test_a_folder_with_other_files_is_refused(place, command):
+    (place / "mine").mkdir()
+    (place / "mine" / "letter.txt").write_text("dear")
+    code, out, err = command(*RUN[:7], "mine", "--once", cwd=place)
+    assert (code, out) == (2, "")
+    assert "mine" in one_message(err)
+    assert [p.name for p in (place / "mine").iterdir()] == ["letter.txt"]
+
+
+def test_a_source_that_is_not_there_is_named(tmp_path, command):
+    feeds = {n: Feed({"ts": "timestamp", "k": "int"}, [rows("ts k", (1, 1))]) for n in "ab"}
+    feeds["a"].write(tmp_path / "data" / "a")
+    (tmp_path / "catalog.yaml").write_text(catalog_yaml(feeds))
+    (tmp_path / "q.sql").write_text("SELECT a.k FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k = b.k")
+    code, out, err = command("run", "q.sql", "--catalog", "catalog.yaml", "--out", "out", "--once", cwd=tmp_path)
+    assert (code, out) == (2, ""), err
+    assert "data/b" in one_message(err)
+
+
+def test_tuples_that_rows_can_not_order_are_named(tmp_path, command):
+    columns = {"ts": "timestamp", "k": "int", "seq": "int"}
+    feeds = {
+        n: Feed(columns, [rows("ts k seq", (1, 1, 41), (1, 2, 42)), rows("ts k seq", (1, 3, 42))], order=("seq",))
+        for n in "ab"
+    }
+    written(feeds, tmp_path / "data")
+    (tmp_path / "catalog.yaml").write_text(catalog_yaml(feeds))
+    (tmp_path / "q.sql").write_text("SELECT a.k FROM a [ROWS 3], b [RANGE 1 SECOND] WHERE a.k = b.k")
+    code, out, err = command("run", "q.sql", "--catalog", "catalog.yaml", "--out", "out", "--once", cwd=tmp_path)
+    assert (code, out) == (2, ""), err
+    message = one_message(err)
+    assert "1970-01-01T00:00:01" in message
+    assert "42" in message
+    assert "stream a" in message
+
+
+def test_a_run_that_is_told_to_stop_goes_on_later(tmp_path, command, start):
+    columns = {"ts": "timestamp", "k": "int", "id": "bigint"}
+    feeds = {
+        n: Feed(columns, random_batches(seed, 12, 8, columns, spread=60), lateness=15 * SECOND, order=("id",))
+        for seed, n in enumerate("abc")
+    }
+    sql = (
+        "SELECT a.id AS x, b.id AS y, c.id AS z, result_time FROM a [ROWS 6], b [RANGE 6 SECONDS SLIDE 2 SECONDS], "
+        "c [RANGE 6 SECONDS] WHERE a.k = b.k AND b.k = c.k AND a.id <= b.id"
+    )
+    written(feeds, tmp_path / "data")
+    (tmp_path / "catalog.yaml").write_text(catalog_yaml(feeds))
+    (tmp_path / "q.sql").write_text(sql)
+    run = ("run", "q.sql", "--catalog", "catalog.yaml", "--out", "out", "--once", "--json")
+    process = start(*run, cwd=tmp_path)
+    try:
+        metrics = tmp_path / "out" / "metrics.json"
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and process.poll() is None:
+            if metrics.exists() and json.loads(metrics.read_text())["batches"] >= 2:
+                break
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 0, err
+    stopped = json.loads(out)
+    assert stopped["complete"] is False
+    assert 2 <= stopped["batches"] < 12
+    code, out, err = command(*run, cwd=tmp_path)
+    assert code == 0, err
+    done = json.loads(out)
+    assert done["complete"] is True
+    wanted = expected(sql, feeds)
+    assert wanted
+    assert results_of(tmp_path / "out") == wanted
+    assert done["input_rows"] == {n: len(f.rows) for n, f in feeds.items()}
+    assert done["late_rows"] == {n: len(f.split()[1]) for n, f in feeds.items()}
+    assert done["output_rows"] == {"q": sum(wanted.values())}
+    code, out, err = command("verify", "q.sql", "--catalog", "catalog.yaml", "--out", "out", "--json", cwd=tmp_path)
+    assert code == 0, err
+    assert json.loads(out)["same"] is True
