@@ -72,7 +72,7 @@ def test_windows_that_do_not_fit_the_shared_memory_stay_with_their_process(
         raise OSError("no space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", full)
-    host = LocalHost(job((ranged("x", "s"), ranged("y", "t"))))
+    host = LocalHost(job((ranged("x", "s"), ranged("y", "t")), buckets=1))
     host.new_cache = lambda group: SharedCache(SharedWindows(tmp_path), str(group))
     for step in range(3):
         host.push({"s": rows((step, "a", step)), "t": rows((step, "a", step))})
