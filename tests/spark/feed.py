@@ -1,4 +1,4 @@
-"""Streams for tests: rows in batches, written as files that Spark reads one a batch, and what must come out."""
+"""Streams for tests: rows in batches, written as files that Spark reads one a batch; and what comes out."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
 
+import thalweg
 from thalweg.catalog.model import Catalog, Site, Source, Stream
 from thalweg.oracle import duck, reference
 from thalweg.query import parse
@@ -183,7 +184,9 @@ def expected(sql: str, feeds: Mapping[str, Feed], *, whole: bool = False) -> Cou
         return multiset(found.to_arrow_table())
 
 
-def catalog_yaml(feeds: Mapping[str, Feed], data: str = "data", options: str = "maxFilesPerTrigger: 1") -> str:
+def catalog_yaml(
+    feeds: Mapping[str, Feed], data: str = "data", options: str = "maxFilesPerTrigger: 1"
+) -> str:
     """A catalog of these streams, whose files are under `data`."""
     lines = ["sites: {here: {}}", "streams:"]
     for name, feed in feeds.items():
@@ -207,3 +210,22 @@ def results_of(out: Path, query: str = "q") -> Counter:
     files = sorted((out / "results" / query).glob("*.parquet"))
     assert files
     return sum((multiset(pq.ParquetFile(file).read()) for file in files), Counter())
+
+
+def check_sql(spark, tmp_path, feeds, sql, live=True, **arguments):
+    """The same for a query; returns what it gives on streaming DataFrames, or else on static ones."""
+    arguments = {
+        "time": {n: f.time for n, f in feeds.items()},
+        "lateness": {n: f"{f.lateness} us" for n, f in feeds.items()},
+        "order": {n: f.order for n, f in feeds.items()},
+        **arguments,
+    }
+    folder = written(feeds, tmp_path)
+    frames = {n: f.static(spark, folder / n) for n, f in feeds.items()}
+    found = multiset(thalweg.sql(spark, sql, frames, **arguments).toArrow())
+    assert found == expected(sql, feeds, whole=True)
+    if live:
+        frames = {n: f.live(spark, folder / n) for n, f in feeds.items()}
+        found, _ = drained(thalweg.sql(spark, sql, frames, **arguments), tmp_path / "checkpoint")
+        assert found == expected(sql, feeds)
+    return found

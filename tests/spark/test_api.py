@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pyarrow.parquet as pq
 import pytest
-from feed import SECOND, Feed, drained, expected, multiset, reports, rows, written
+from feed import SECOND, Feed, check_sql, drained, expected, multiset, reports, rows, written
 
 import thalweg
 from thalweg.programs.packet import Kind
@@ -28,25 +28,6 @@ def check_join(spark, tmp_path, feeds, sql, live=True, **arguments):
     return whole
 
 
-def check_sql(spark, tmp_path, feeds, sql, live=True, **arguments):
-    """The same for a query; returns what it gives on streaming DataFrames, or else on static ones."""
-    arguments = {
-        "time": {n: f.time for n, f in feeds.items()},
-        "lateness": {n: f"{f.lateness} us" for n, f in feeds.items()},
-        "order": {n: f.order for n, f in feeds.items()},
-        **arguments,
-    }
-    folder = written(feeds, tmp_path)
-    frames = {n: f.static(spark, folder / n) for n, f in feeds.items()}
-    found = multiset(thalweg.sql(spark, sql, frames, **arguments).toArrow())
-    assert found == expected(sql, feeds, whole=True)
-    if live:
-        frames = {n: f.live(spark, folder / n) for n, f in feeds.items()}
-        found, _ = drained(thalweg.sql(spark, sql, frames, **arguments), tmp_path / "checkpoint")
-        assert found == expected(sql, feeds)
-    return found
-
-
 DAY = datetime.date(2024, 2, 29)
 NAN = float("nan")
 KEYS = {
@@ -54,7 +35,10 @@ KEYS = {
     "byte and short": (("tinyint", "smallint"), [1, 2, -3, None, 127]),
     "string": (("string", "string"), ["", "a", "ä" * 40, None, "a "]),
     "decimal": (("decimal(5,2)", "decimal(10,4)"), [Decimal("1.50"), Decimal("-2"), None, Decimal("0.01")]),
-    "wide decimal": (("decimal(30,2)", "decimal(38,10)"), [Decimal(10**20), Decimal("-0.5"), None, Decimal(1)]),
+    "wide decimal": (
+        ("decimal(30,2)", "decimal(38,10)"),
+        [Decimal(10**20), Decimal("-0.5"), None, Decimal(1)],
+    ),
     "decimal and int": (("decimal(12,3)", "int"), [Decimal(1), Decimal(2), None, Decimal(-7)]),
     "int and double": (("double", "int"), [1.0, 2.5, None, -7.0, NAN, 3.0]),
     "timestamp": (("timestamp", "timestamp"), [0, 1, -5 * SECOND, None, 253402300799999999]),
@@ -92,7 +76,10 @@ def test_a_key_of_two_columns_under_other_names_with_dicts_for_everything(spark,
     feeds = {
         "a": Feed(
             {"ts": "timestamp", "x": "int", "y": "string"},
-            [rows("ts x y", (0, 1, "p"), (1, 1, "q"), (2, None, "p")), rows("ts x y", (9, 1, "p"), (3, 2, "p"))],
+            [
+                rows("ts x y", (0, 1, "p"), (1, 1, "q"), (2, None, "p")),
+                rows("ts x y", (9, 1, "p"), (3, 2, "p")),
+            ],
             lateness=7 * SECOND,
         ),
         "b": Feed(
@@ -171,9 +158,7 @@ def test_nested_columns_pass_unchanged(spark, tmp_path):
     static = thalweg.join({n: f.static(spark, folder / n) for n, f in feeds.items()}, **arguments)
     found, _ = drained(live, tmp_path / "checkpoint")
     once = {n: multiset(f.table(f.rows)) for n, f in feeds.items()}
-    pairs = Counter(
-        (*a, *b, max(a[0], b[0])) for a in once["a"].elements() for b in once["b"].elements()
-    )
+    pairs = Counter((*a, *b, max(a[0], b[0])) for a in once["a"].elements() for b in once["b"].elements())
     assert multiset(static.toArrow()) == pairs
     assert found == pairs
 
@@ -186,7 +171,13 @@ def test_late_tuples_are_kept_with_all_columns_and_counted(spark, tmp_path):
             columns,
             [
                 rows(names, (100, "x", 1, [1]), (50, "y", 2, None), (None, "x", 3, [3])),
-                rows(names, (94, "x", 4, [4, 4]), (95, "x", 5, [5]), (94.999999, None, 6, []), (120, "y", 7, None)),
+                rows(
+                    names,
+                    (94, "x", 4, [4, 4]),
+                    (95, "x", 5, [5]),
+                    (94.999999, None, 6, []),
+                    (120, "y", 7, None),
+                ),
                 rows(names, (60, "z", 8, [8]), (115, "x", 9, [9])),
             ],
             lateness=5 * SECOND,
@@ -243,12 +234,28 @@ def test_a_time_without_a_zone(spark, tmp_path):
     assert sum(check_sql(spark, tmp_path, feeds, query).values()) == 2
 
 
-ODD = {"ts": "timestamp", "a b": "int", "c.d": "string", "e`f": "int", "UPPER": "int", "_g": "int", "größe": "int"}
+ODD = {
+    "ts": "timestamp",
+    "a b": "int",
+    "c.d": "string",
+    "e`f": "int",
+    "UPPER": "int",
+    "_g": "int",
+    "größe": "int",
+}
 
 
 def test_columns_with_odd_names(spark, tmp_path):
     def row(s, k):
-        return {"ts": s * SECOND, "a b": k, "c.d": str(k), "e`f": k + 1, "UPPER": k + 2, "_g": k + 3, "größe": s}
+        return {
+            "ts": s * SECOND,
+            "a b": k,
+            "c.d": str(k),
+            "e`f": k + 1,
+            "UPPER": k + 2,
+            "_g": k + 3,
+            "größe": s,
+        }
 
     feeds = {
         "a": Feed(ODD, [[row(0, 1), row(1, 2)], [row(5, 1)]], lateness=0),
@@ -285,7 +292,11 @@ def test_columns_with_odd_names(spark, tmp_path):
 
 def test_empty_streams(spark, tmp_path):
     columns = {"ts": "timestamp", "k": "int"}
-    feeds = {"a": Feed(columns, [rows("ts k", (1, 1))]), "b": Feed(columns, [[]]), "c": Feed(columns, [[], []])}
+    feeds = {
+        "a": Feed(columns, [rows("ts k", (1, 1))]),
+        "b": Feed(columns, [[]]),
+        "c": Feed(columns, [[], []]),
+    }
     query = "SELECT *, result_time FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR], c [RANGE 1 HOUR] "
     query += "WHERE a.k = b.k AND b.k = c.k"
     assert not check_join(spark, tmp_path, feeds, query, on="k", within="1 hour", time="ts")
@@ -294,11 +305,15 @@ def test_empty_streams(spark, tmp_path):
 def test_six_streams_with_a_window_of_zero(spark, tmp_path):
     columns = {"ts": "timestamp", "k": "int", "id": "int"}
     feeds = {
-        n: Feed(columns, [rows("ts k id", (1, 1, 0), (1, 1, 1), (2, 1, 2)), rows("ts k id", (2, 1, 3), (3, 2, 4))])
+        n: Feed(
+            columns, [rows("ts k id", (1, 1, 0), (1, 1, 1), (2, 1, 2)), rows("ts k id", (2, 1, 3), (3, 2, 4))]
+        )
         for n in "abcdef"
     }
     equal = " AND ".join(f"a.k = {n}.k" for n in "bcdef")
-    query = f"SELECT *, result_time FROM {', '.join(f'{n} [RANGE 0 SECONDS]' for n in 'abcdef')} WHERE {equal}"
+    query = (
+        f"SELECT *, result_time FROM {', '.join(f'{n} [RANGE 0 SECONDS]' for n in 'abcdef')} WHERE {equal}"
+    )
     found = check_join(spark, tmp_path, feeds, query, on="k", within="0 seconds", time="ts")
     assert sum(found.values()) == 2**6 + 2**6 + 1
 
@@ -310,7 +325,9 @@ def test_the_users_session_may_keep_state_in_memory(spark, tmp_path):
     other.conf.set(key, "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider")
     other.conf.set("spark.sql.shuffle.partitions", "3")
     other.conf.set("spark.sql.session.timeZone", "America/New_York")
-    feeds = {n: Feed({"ts": "timestamp", "k": "int"}, [rows("ts k", (1, 1)), rows("ts k", (2, 1))]) for n in "ab"}
+    feeds = {
+        n: Feed({"ts": "timestamp", "k": "int"}, [rows("ts k", (1, 1)), rows("ts k", (2, 1))]) for n in "ab"
+    }
     query = "SELECT *, result_time FROM a [RANGE 5 SECONDS], b [RANGE 5 SECONDS] WHERE a.k = b.k"
     found = check_join(other, tmp_path, feeds, query, on="k", within="5 seconds", time="ts")
     assert sum(found.values()) == 4
@@ -374,9 +391,15 @@ class TestWrongInput:
         ("SELECT a.k FROM a, b [RANGE 1 SECOND] WHERE a.k = b.k", "window"),
         ("SELECT a.k FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k < b.k", "no equality connects"),
         ("SELECT a.k FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.m = b.m", "map"),
-        ("SELECT a.k FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k = b.k AND a.k + 1", "not a condition"),
+        (
+            "SELECT a.k FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k = b.k AND a.k + 1",
+            "not a condition",
+        ),
         ("SELECT no_such(a.k) AS x FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k = b.k", "no_such"),
-        ("SELECT a.k FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k = b.k AND a.k + b.k", "a condition|bool"),
+        (
+            "SELECT a.k FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k = b.k AND a.k + b.k",
+            "a condition|bool",
+        ),
         ("SELECT a.k FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k = no_such(b.k)", "no_such"),
     )
 

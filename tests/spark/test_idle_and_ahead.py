@@ -55,7 +55,7 @@ def late(of, stream):
 
 
 def held(of):
-    """How many entries the state has; here one for each tuple that is still needed, and one for each bucket."""
+    """How many entries the state has; here one for each tuple still needed, and one for each bucket."""
     return sum(len(store) for store in of.stores.values())
 
 

@@ -18,7 +18,8 @@ Q1 = """SELECT a.id AS a_id, b.id AS b_id, a.note, result_time
 FROM a [RANGE 5 SECONDS], b [RANGE 8 SECONDS] WHERE a.k = b.k AND a.id <> 13 AND a.id + b.id < 70
 """
 Q2 = """SELECT a.id AS a_id, j.id AS j_id, c.id AS c_id, lower(j.word) AS word
-FROM a [RANGE 5 SECONDS] JOIN j [RANGE 5 SECONDS] ON a.k = j.k JOIN c [RANGE 20 SECONDS] ON lower(j.word) = c.word
+FROM a [RANGE 5 SECONDS] JOIN j [RANGE 5 SECONDS] ON a.k = j.k
+JOIN c [RANGE 20 SECONDS] ON lower(j.word) = c.word
 """
 NOTHING = "SELECT a.id, b.k + 1 AS k FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR] WHERE a.k = b.k AND a.id < 0\n"
 
@@ -31,7 +32,12 @@ def random_batches(seed, count, size, columns, spread=40):
         batch = []
         for _ in range(size):
             ts = n * spread // count + rng.randrange(6) - (30 if rng.random() < 0.08 else 0)
-            row = {"ts": ts * SECOND, "k": rng.randrange(4), "id": number, "word": rng.choice(["x", "Y", "z"])}
+            row = {
+                "ts": ts * SECOND,
+                "k": rng.randrange(4),
+                "id": number,
+                "word": rng.choice(["x", "Y", "z"]),
+            }
             row["note"] = f"n{number}"
             if rng.random() < 0.05:
                 row["ts"] = None
@@ -114,10 +120,16 @@ def test_the_folder(complete, place, feeds):
     empty = pq.ParquetFile(file).read()
     assert (empty.num_rows, empty.column_names) == (0, ["id", "k"])
     for name, feed in feeds.items():
-        late = sum((multiset(pq.ParquetFile(f).read()) for f in (out / "late" / name).glob("*.parquet")), Counter())
+        late = sum(
+            (multiset(pq.ParquetFile(f).read()) for f in (out / "late" / name).glob("*.parquet")), Counter()
+        )
         assert late == multiset(feed.table(feed.split()[1]))
         assert late
-    assert {p["query"] for p in json.loads((out / "plan.json").read_text())["queries"]} == {"q1", "q2", "nothing"}
+    assert {p["query"] for p in json.loads((out / "plan.json").read_text())["queries"]} == {
+        "q1",
+        "q2",
+        "nothing",
+    }
 
 
 def test_the_metrics_are_exact(complete, feeds):
@@ -125,7 +137,9 @@ def test_the_metrics_are_exact(complete, feeds):
     assert metrics.pop("elapsed_s") > 0
     assert metrics == {
         "input_rows": {name: len(feed.rows) for name, feed in feeds.items()},
-        "output_rows": {n: sum(expected(q, feeds).values()) for n, q in (("q1", Q1), ("q2", Q2), ("nothing", NOTHING))},
+        "output_rows": {
+            n: sum(expected(q, feeds).values()) for n, q in (("q1", Q1), ("q2", Q2), ("nothing", NOTHING))
+        },
         "late_rows": {name: len(feed.split()[1]) for name, feed in feeds.items()},
         "shipped": [],
         "batches": 4,
@@ -148,7 +162,9 @@ def test_other_queries_or_another_catalog_are_refused(complete, place, command):
     before = files_of(place / "out")
     (place / "changed").mkdir()
     (place / "changed" / "q1.sql").write_text(Q1.replace("5 SECONDS", "6 SECONDS"))
-    (place / "other.yaml").write_text((place / "catalog.yaml").read_text().replace("5000000 micro", "6000000 micro"))
+    (place / "other.yaml").write_text(
+        (place / "catalog.yaml").read_text().replace("5000000 micro", "6000000 micro")
+    )
     tail = RUN[4:]
     for arguments, message in (
         (("run", "changed/q1.sql", "q2.sql", "nothing.sql", *tail), "quer"),
@@ -173,7 +189,9 @@ def test_verify(complete, place, command):
 
 
 def test_verify_of_text_formats(complete, place, command):
-    code, out, err = command("verify", "q2.sql", "--catalog", "catalog.yaml", "--out", "out", "--json", cwd=place)
+    code, out, err = command(
+        "verify", "q2.sql", "--catalog", "catalog.yaml", "--out", "out", "--json", cwd=place
+    )
     assert code == 0, err
     assert json.loads(out)["same"] is True
 
@@ -211,7 +229,9 @@ def test_a_source_that_is_not_there_is_named(tmp_path, command):
     feeds["a"].write(tmp_path / "data" / "a")
     (tmp_path / "catalog.yaml").write_text(catalog_yaml(feeds))
     (tmp_path / "q.sql").write_text("SELECT a.k FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k = b.k")
-    code, out, err = command("run", "q.sql", "--catalog", "catalog.yaml", "--out", "out", "--once", cwd=tmp_path)
+    code, out, err = command(
+        "run", "q.sql", "--catalog", "catalog.yaml", "--out", "out", "--once", cwd=tmp_path
+    )
     assert (code, out) == (2, ""), err
     assert "data/b" in one_message(err)
 
@@ -219,13 +239,16 @@ def test_a_source_that_is_not_there_is_named(tmp_path, command):
 def test_tuples_that_rows_can_not_order_are_named(tmp_path, command):
     columns = {"ts": "timestamp", "k": "int", "seq": "int"}
     feeds = {
-        n: Feed(columns, [rows("ts k seq", (1, 1, 41), (1, 2, 42)), rows("ts k seq", (1, 3, 42))], order=("seq",))
+        n: Feed(
+            columns, [rows("ts k seq", (1, 1, 41), (1, 2, 42)), rows("ts k seq", (1, 3, 42))], order=("seq",)
+        )
         for n in "ab"
     }
     written(feeds, tmp_path / "data")
     (tmp_path / "catalog.yaml").write_text(catalog_yaml(feeds))
     (tmp_path / "q.sql").write_text("SELECT a.k FROM a [ROWS 3], b [RANGE 1 SECOND] WHERE a.k = b.k")
-    code, out, err = command("run", "q.sql", "--catalog", "catalog.yaml", "--out", "out", "--once", cwd=tmp_path)
+    run = ("run", "q.sql", "--catalog", "catalog.yaml", "--out", "out", "--once", "--json")
+    code, out, err = command(*run, cwd=tmp_path)
     assert (code, out) == (2, ""), err
     message = one_message(err)
     assert "1970-01-01T00:00:01" in message
@@ -240,8 +263,8 @@ def test_a_run_that_is_told_to_stop_goes_on_later(tmp_path, command, start):
         for seed, n in enumerate("abc")
     }
     sql = (
-        "SELECT a.id AS x, b.id AS y, c.id AS z, result_time FROM a [ROWS 6], b [RANGE 6 SECONDS SLIDE 2 SECONDS], "
-        "c [RANGE 6 SECONDS] WHERE a.k = b.k AND b.k = c.k AND a.id <= b.id"
+        "SELECT a.id AS x, b.id AS y, c.id AS z, result_time FROM a [ROWS 6], "
+        "b [RANGE 6 SECONDS SLIDE 2 SECONDS], c [RANGE 6 SECONDS] WHERE a.k = b.k AND b.k = c.k AND a.id <= b.id"
     )
     written(feeds, tmp_path / "data")
     (tmp_path / "catalog.yaml").write_text(catalog_yaml(feeds))
@@ -274,6 +297,8 @@ def test_a_run_that_is_told_to_stop_goes_on_later(tmp_path, command, start):
     assert done["input_rows"] == {n: len(f.rows) for n, f in feeds.items()}
     assert done["late_rows"] == {n: len(f.split()[1]) for n, f in feeds.items()}
     assert done["output_rows"] == {"q": sum(wanted.values())}
-    code, out, err = command("verify", "q.sql", "--catalog", "catalog.yaml", "--out", "out", "--json", cwd=tmp_path)
+    code, out, err = command(
+        "verify", "q.sql", "--catalog", "catalog.yaml", "--out", "out", "--json", cwd=tmp_path
+    )
     assert code == 0, err
     assert json.loads(out)["same"] is True

@@ -89,13 +89,12 @@ def _said_to(log: Path | None) -> Iterator[None]:
 def prepare(spark: SparkSession) -> None:
     """Make a session of the user's fit for a streaming join, or say what stands in the way."""
     provider = str(spark.conf.get(_PROVIDER, ""))
-    if provider and provider != ROCKSDB:
-        if not provider.endswith(_IN_MEMORY):
-            raise UserError(
-                f"the state store {provider} can't hold a join's state",
-                remedy=f"set {_PROVIDER} to {ROCKSDB}",
-            )
-        spark.conf.set(_PROVIDER, ROCKSDB)
+    if provider and provider != ROCKSDB and not provider.endswith(_IN_MEMORY):
+        raise UserError(
+            f"the state store {provider} can't hold a join's state",
+            remedy=f"set {_PROVIDER} to {ROCKSDB}",
+        )
+    spark.conf.set(_PROVIDER, ROCKSDB)
     for key, value in RUNTIME.items():
         spark.conf.set(key, value)
     if str(spark.conf.get(_PARTITIONS)) == _DEFAULT_PARTITIONS and not spark.sparkContext.getConf().contains(

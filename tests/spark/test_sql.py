@@ -1,0 +1,165 @@
+"""`thalweg.sql` over random streams, streaming and static, compared with DuckDB."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from feed import SECOND, Feed, check_sql
+
+T = {"ts": "timestamp", "x": "int", "y": "int", "z": "int", "s": "string", "id": "bigint"}
+
+
+def random_feed(rng, count=3, size=14, keys=4, spread=8, columns=T, **more):
+    """Rows out of order within and beyond the lateness, with NULLs, in batches of any size."""
+    batches, number = [], 0
+    for n in range(count):
+        batch = []
+        for _ in range(rng.choice([0, size // 2, size, size])):
+            ts = (
+                None
+                if rng.random() < 0.04
+                else n * spread + rng.randrange(spread) - rng.choice([0, 0, 0, 5, 20])
+            )
+            row = {"ts": ts if ts is None else ts * SECOND, "id": number}
+            for c in "xyz":
+                row[c] = None if rng.random() < 0.04 else min(rng.randrange(keys), rng.randrange(keys))
+            row["s"] = rng.choice(["a", "B", "A", "b", None])
+            batch.append({c: row[c] for c in columns})
+            number += 1
+        batches.append(batch)
+    return Feed(columns, batches, order=("id",), **more)
+
+
+QUERIES = {
+    "chain": (
+        "SELECT a.id AS i, b.id AS j, c.id AS k, d.id AS l, result_time FROM a [RANGE 5 SECONDS], "
+        "b [RANGE 4 SECONDS], c [RANGE 6 SECONDS], d [RANGE 3 SECONDS] "
+        "WHERE a.x = b.x AND b.y = c.y AND c.z = d.z"
+    ),
+    "star and pair": (
+        "SELECT a.id AS i, b.id AS j, c.id AS k, d.id AS l FROM a [RANGE 5 SECONDS] JOIN b [RANGE 4 SECONDS] "
+        "ON a.x = b.x AND a.y = b.y JOIN c [RANGE 6 SECONDS] ON c.x = a.x "
+        "JOIN d [RANGE 3 SECONDS] ON d.z = c.z"
+    ),
+    "cycle": (
+        "SELECT a.id AS i, b.id AS j, c.id AS k, result_time AS t FROM a [RANGE 5 SECONDS], "
+        "b [RANGE 4 SECONDS], c [RANGE 9 SECONDS] WHERE a.x = b.x AND b.y = c.y AND c.z = a.z"
+    ),
+    "self join": (
+        "SELECT p.id AS i, q.id AS j, r.id AS k FROM a [RANGE 5 SECONDS] p, a [RANGE 0 SECONDS] q, "
+        "b [RANGE 6 SECONDS] r WHERE p.x = q.x AND q.x = r.x AND p.id <> q.id"
+    ),
+    "self join at different depths": (
+        "SELECT p.id AS i, b.id AS j, q.id AS k, p.s, q.s AS t FROM a [RANGE 5 SECONDS] p, "
+        "b [RANGE 5 SECONDS], a [RANGE 8 SECONDS] q WHERE p.x = b.x AND b.y = q.z AND q.id > 2"
+    ),
+    "expressions": (
+        "SELECT a.id + b.id AS n, concat(a.s, '/', b.s) AS t, a.x * 2 AS x2, result_time AS at, "
+        "CASE WHEN c.id > 5 THEN 'late' ELSE c.s END AS w FROM a [RANGE 5 SECONDS], b [RANGE 5 SECONDS], "
+        "c [RANGE 5 SECONDS] WHERE lower(a.s) = lower(b.s) AND a.x + 1 = c.y AND b.z >= 1 "
+        "AND a.s IS NOT NULL AND (a.y < b.y OR c.id % 2 = 0) AND coalesce(c.s, '') <> 'a'"
+    ),
+    "rows": (
+        "SELECT a.id AS i, b.id AS j, c.id AS k FROM a [ROWS 4], b [RANGE 5 SECONDS], c [ROWS 7] "
+        "WHERE a.x = b.x AND b.x = c.x AND c.y > 0"
+    ),
+    "rows in a tree": (
+        "SELECT a.id AS i, b.id AS j, c.id AS k FROM a [ROWS 4], b [ROWS 5], c [RANGE 9 SECONDS] "
+        "WHERE a.x = b.x AND b.y = c.y"
+    ),
+    "slide": (
+        "SELECT a.id AS i, b.id AS j, c.id AS k FROM a [RANGE 5 SECONDS SLIDE 4 SECONDS], "
+        "b [RANGE 6 SECONDS SLIDE 3 SECONDS], c [UNBOUNDED] WHERE a.x = b.x AND b.y = c.y"
+    ),
+    "unbounded": (
+        "SELECT a.id AS i, b.id AS j FROM a [UNBOUNDED], b [UNBOUNDED] "
+        "WHERE a.x = b.x AND a.y = b.y AND a.z = b.z"
+    ),
+}
+HELD = ("rows", "rows in a tree", "slide")
+
+
+def ended(feeds):
+    """The feeds with a last batch from far in the future, so that all that waited before comes out."""
+    far = 10_000 * SECOND
+    nothing = dict.fromkeys("xyzs")
+    last = {n: {"ts": far, "id": 10**6 + i, **nothing} for i, n in enumerate(feeds)}
+    longest = max(len(f.batches) for f in feeds.values())
+    return {
+        n: Feed(
+            f.columns,
+            [*f.batches, *[[]] * (longest - len(f.batches)), [{c: last[n][c] for c in f.columns}]],
+            order=f.order,
+            lateness=f.lateness,
+        )
+        for n, f in feeds.items()
+    }
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_queries(spark, tmp_path, name):
+    rng = random.Random(name)
+    sql = QUERIES[name]
+    used = [n for n in "abcd" if f" {n} [" in sql]
+    feeds = {n: random_feed(rng, lateness=rng.choice([3, 10]) * SECOND) for n in used}
+    if name in HELD:
+        feeds = ended(feeds)
+    assert check_sql(spark, tmp_path, feeds, sql)
+
+
+def random_query(rng):
+    """A query over streams a, b, ... whose equalities make a random tree, with now and then one more."""
+    count = rng.randrange(2, 6)
+    names = "abcde"[:count]
+    windows = [f"RANGE {rng.choice([0, 1, 3, 6])} SECONDS"] * 3 + ["RANGE 100 SECONDS", "UNBOUNDED"]
+    held = rng.random() < 0.3
+    if held:
+        windows += [f"ROWS {rng.choice([1, 2, 9])}"] * 3
+    slide = " SLIDE 2 SECONDS" if held and rng.random() < 0.3 else ""
+    froms = [f"{n} [{rng.choice(windows)}{slide if n == 'a' else ''}]" for n in names]
+    one = rng.random() < 0.4
+    conditions = []
+    for i, n in enumerate(names[1:], 1):
+        column = "x" if one else rng.choice("xyz")
+        conditions.append(f"{names[rng.randrange(i)]}.{column} = {n}.{'x' if one else rng.choice('xyz')}")
+    if rng.random() < 0.4:
+        left, right = rng.sample(names, 2)
+        conditions.append(
+            rng.choice([f"{left}.s = {right}.s", f"{left}.y = {right}.y", f"{left}.id <= {right}.id"])
+        )
+    if rng.random() < 0.4:
+        conditions.append(f"{rng.choice(names)}.z > 0")
+    outputs = ", ".join(f"{n}.id AS {n}_id" for n in names)
+    return (
+        f"SELECT {outputs}, result_time FROM {', '.join(froms)} WHERE {' AND '.join(conditions)}",
+        names,
+        held,
+    )
+
+
+def sweep(spark, tmp_path, seed):
+    rng = random.Random(seed)
+    sql, names, held = random_query(rng)
+    feeds = {
+        n: random_feed(
+            rng,
+            count=rng.randrange(1, 5),
+            size=12 if len(names) < 4 else 8,
+            keys=rng.choice([3, 6]),
+            lateness=rng.choice([0, 4, 30]) * SECOND,
+        )
+        for n in names
+    }
+    check_sql(spark, tmp_path, ended(feeds) if held else feeds, sql)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_queries(spark, tmp_path, seed):
+    sweep(spark, tmp_path, seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(100, 160))
+def test_many_random_queries(spark, tmp_path, seed):
+    sweep(spark, tmp_path, seed)
