@@ -1,4 +1,4 @@
-"""The same job on a cluster: a standalone master and two workers, each in a JVM of its own, on this machine."""
+"""The same job on a cluster: a standalone master and two workers, each a JVM of its own, on loopback."""
 
 from __future__ import annotations
 

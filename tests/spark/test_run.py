@@ -264,7 +264,8 @@ def test_a_run_that_is_told_to_stop_goes_on_later(tmp_path, command, start):
     }
     sql = (
         "SELECT a.id AS x, b.id AS y, c.id AS z, result_time FROM a [ROWS 6], "
-        "b [RANGE 6 SECONDS SLIDE 2 SECONDS], c [RANGE 6 SECONDS] WHERE a.k = b.k AND b.k = c.k AND a.id <= b.id"
+        "b [RANGE 6 SECONDS SLIDE 2 SECONDS], c [RANGE 6 SECONDS] "
+        "WHERE a.k = b.k AND b.k = c.k AND a.id <= b.id"
     )
     written(feeds, tmp_path / "data")
     (tmp_path / "catalog.yaml").write_text(catalog_yaml(feeds))

@@ -61,7 +61,7 @@ class Folder:
         return job
 
     def _claim(self) -> None:
-        self._lock = (self.own / "lock").open("w")
+        self._lock = (self.own / "lock").open("a")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -40,6 +40,7 @@ _LOCAL = {
 
 _DEFAULTS = {
     "spark.app.name": "thalweg",
+    "spark.python.daemon.module": "thalweg.spark.daemon",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
