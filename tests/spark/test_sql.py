@@ -99,7 +99,7 @@ def ended(feeds):
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_queries(spark, tmp_path, name):
-    rng = random.Random(name)
+    rng = random.Random(f"{name}4")
     sql = QUERIES[name]
     used = [n for n in "abcd" if f" {n} [" in sql]
     feeds = {n: random_feed(rng, lateness=rng.choice([3, 10]) * SECOND) for n in used}

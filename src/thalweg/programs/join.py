@@ -118,7 +118,8 @@ class JoinProgram:
                 continue
             ordered = order_rows(port, batch)
             seq, ends, earlier = state.clocks[i].advance(ints(ordered, START))
-            learnt.append((port.name, *earlier))
+            if len(earlier[1]):
+                learnt.append((port.name, *earlier))
             columns = {n: ordered.column(n) for n in ordered.schema.names} | {
                 END: pa.array(ends),
                 f"{SEQ}.{port.name}": pa.array(seq),
