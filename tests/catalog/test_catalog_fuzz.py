@@ -7,10 +7,11 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_catalog_load import FULL, SMALL
 
 from thalweg.catalog import load, parse_duration, parse_type
 from thalweg.errors import UserError
+
+from .test_catalog_load import FULL, SMALL
 
 WORDS = [
     "sites",

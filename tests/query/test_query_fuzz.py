@@ -8,10 +8,11 @@ import sqlglot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlglot import exp
-from test_query_parse import KEPT, SAME, SCHEMAS, TAIL
 
 from thalweg.errors import UserError
 from thalweg.query import Expr, Query, classes, parse
+
+from .test_query_parse import KEPT, SAME, SCHEMAS, TAIL
 
 VALID = [
     "SELECT f.num, w.forecast, c.status AS checkin FROM flights [RANGE 5 MINUTES] AS f, weather w [ROWS 5], "

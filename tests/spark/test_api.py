@@ -8,10 +8,11 @@ from decimal import Decimal
 
 import pyarrow.parquet as pq
 import pytest
-from feed import SECOND, Feed, check_sql, drained, expected, multiset, reports, rows, written
 
 import thalweg
 from thalweg.programs.packet import Kind
+
+from .feed import SECOND, Feed, check_sql, drained, expected, multiset, reports, rows, written
 
 
 def check_join(spark, tmp_path, feeds, sql, live=True, **arguments):

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pyspark
 import pytest
-from feed import SECOND, Feed, catalog_yaml, expected, results_of, written
+
+from .feed import SECOND, Feed, catalog_yaml, expected, results_of, written
 
 SQL = (
     "SELECT a.id AS x, b.id AS y, c.id AS z, result_time "

@@ -10,7 +10,8 @@ from contextlib import suppress
 
 import psutil
 import pytest
-from feed import SECOND, Feed, catalog_yaml, expected, results_of, written
+
+from .feed import SECOND, Feed, catalog_yaml, expected, results_of, written
 
 BATCHES = 12
 RUN = ("run", "q.sql", "--catalog", "catalog.yaml", "--out", "out", "--once", "--json")

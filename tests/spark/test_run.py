@@ -12,7 +12,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from feed import SECOND, Feed, catalog_yaml, expected, multiset, results_of, rows, written
+
+from .feed import SECOND, Feed, catalog_yaml, expected, multiset, results_of, rows, written
 
 Q1 = """SELECT a.id AS a_id, b.id AS b_id, a.note, result_time
 FROM a [RANGE 5 SECONDS], b [RANGE 8 SECONDS] WHERE a.k = b.k AND a.id <> 13 AND a.id + b.id < 70

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
-from feed import SECOND, Feed, check_sql
+
+from .feed import SECOND, Feed, check_sql
 
 T = {"ts": "timestamp", "x": "int", "y": "int", "z": "int", "s": "string", "id": "bigint"}
 
