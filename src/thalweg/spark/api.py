@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -31,6 +32,13 @@ def join(
     if len(streams) < 2:
         raise UserError("a join needs two streams or more", where="thalweg.join")
     aliases = list(streams)
+    for alias in aliases:
+        if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", alias):
+            raise UserError(
+                f"{alias!r} can't be the name of a stream",
+                where="thalweg.join",
+                remedy="use letters, digits and _, and no digit first",
+            )
     keys = {a: _columns(streams[a], a, _for(a, on, "on"), "on") for a in aliases}
     if len({len(k) for k in keys.values()}) != 1:
         found = ", ".join(f"{a}: {len(k)}" for a, k in keys.items())
