@@ -161,6 +161,6 @@ def test_random_queries(spark, tmp_path, seed):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(100, 160))
+@pytest.mark.parametrize("seed", [*range(3, 6), *range(100, 160)])
 def test_many_random_queries(spark, tmp_path, seed):
     sweep(spark, tmp_path, seed)

@@ -103,10 +103,6 @@ class SharedWindows:
         arrays.folder.rename(target)
         arrays.folder = target
 
-    def drop(self, arrays: SharedArrays) -> None:
-        """Let arrays go that nobody will take."""
-        shutil.rmtree(arrays.folder, ignore_errors=True)
-
 
 def _mapped(path: Path, shape: tuple[int, ...], dtype: str) -> np.ndarray:
     return np.memmap(path, np.dtype(dtype), "r+", shape=shape).view(np.ndarray)

@@ -231,14 +231,14 @@ class _Builder:
                 Field(f.name, f.kind)
                 for a in aliases
                 if a in below.aliases
-                for f in self._fields(aliases[a], None, needed[n] | set(verify), node.classes)
+                for f in self._fields(aliases[a], None, needed[n] | set(verify))
             ]
             open_ends = any(aliases[a].window.kind is WindowKind.ROWS for a in below.aliases)
             return Port(f"#{source}", tuple(fields), None, open_ends=open_ends, verify=verify)
         a = aliases[source]
         exact = self._exact(a, node.classes)
         verify = () if exact else tuple(self._verify(a, c) for c in node.classes)
-        fields = self._fields(a, node.classes if exact else None, needed[n] | set(verify), node.classes, True)
+        fields = self._fields(a, node.classes if exact else None, needed[n] | set(verify), True)
         late: tuple[str, ...] = ()
         reports = a.info.name not in self.reported
         self.reported.add(a.info.name)
@@ -270,7 +270,6 @@ class _Builder:
         a: _Alias,
         exact: Sequence[int] | None,
         wanted: set[str],
-        joined_on: Sequence[int],
         source: bool = False,
     ) -> list[Field]:
         """The fields of one alias that are stored at a port; those that key or start stand for are not."""

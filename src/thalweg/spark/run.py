@@ -7,7 +7,7 @@ import re
 import signal
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -44,7 +44,7 @@ def run(options: RunOptions, reporter: Reporter) -> dict[str, Any]:
             settled["partitions"] = spark.sparkContext.defaultParallelism
             write(folder.own / "job.json", json.dumps(settled))
         spark.conf.set("spark.sql.shuffle.partitions", str(settled["partitions"]))
-        write(folder.path / "plan.json", json.dumps(options.plan.to_json(), indent=1))
+        write(folder.path / "plan.json", json.dumps(options.plan.document(), indent=1))
         return _Run(options, reporter, folder, spark, stop, begun).run()
     except PySparkException as error:
         raise _in_our_words(error) from None
@@ -61,7 +61,6 @@ class _Run:
     stop: threading.Event
     begun: float
     earlier_s: float = 0.0
-    totals: dict[str, int] = field(default_factory=dict)
 
     def run(self) -> dict[str, Any]:
         streams = self.options.catalog.streams

@@ -29,7 +29,7 @@ RUNTIME = {
 
 _LOCAL = {
     # The default goes through Hadoop's FileContext. Without Hadoop's native library, which PySpark does not
-    # bring, that starts a `readlink` or `chmod` process for every file it touches: 130 ms a micro-batch.
+    # bring, that starts a `readlink` or `chmod` process for every file it touches, many a micro-batch.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
