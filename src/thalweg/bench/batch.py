@@ -91,9 +91,10 @@ def cost(measured: Sequence[Mapping[str, Any]]) -> BatchCost:
     return BatchCost(len(measured), int(median(b["rows"] for b in measured)), total, parts, state)
 
 
-def measure(data_root: Path, limit_s: float = 600, spec: Workload = TINY) -> BatchCost:
+def measure(data_root: Path, limit_s: float = 600, warm_s: float = 0.0, spec: Workload = TINY) -> BatchCost:
     """Run tiny micro-batches through Thalweg."""
-    run = run_side(THALWEG, spec, generate(spec, data_root), spec.batches, limit_s)
+    data = generate(spec, data_root)
+    run = run_side(THALWEG, spec, data, spec.batches, limit_s, (data, warm_s))
     if run is None:
         raise RuntimeError(f"{spec.batches} tiny micro-batches took more than {limit_s:.0f} s")
     return cost(run.batches[WARM_UP:])

@@ -26,6 +26,7 @@ Out = Annotated[Path, typer.Option(help="Where tables and plots go.")]
 Data = Annotated[Path, typer.Option(help="Where the generated streams are kept.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, nothing else.")]
 Limit = Annotated[float, typer.Option(help="Stop a side that takes longer than this many seconds.")]
+Warm = Annotated[float, typer.Option(help="Seconds for which every side runs before it is measured.")]
 
 
 @app.command()
@@ -39,6 +40,7 @@ def join(
     out: Out = Path("benchmarks/results"),
     data: Data = Path("benchmarks/data"),
     limit: Limit = 1800,
+    warm: Warm = 45,
     as_json: AsJson = False,
 ) -> None:
     """Run the same streams through Thalweg and through Spark's cascade, and compare."""
@@ -49,7 +51,9 @@ def join(
     done: dict[str, Comparison] = {}
     for spec in specs:
         try:
-            comparison = compare(spec, data, wanted, limit, lambda line: errors.print(line, highlight=False))
+            comparison = compare(
+                spec, data, wanted, limit, warm, lambda line: errors.print(line, highlight=False)
+            )
         except ResultsDifferError as differ:
             errors.print(f"RESULTS DIFFER: {differ}", style="bold red")
             raise typer.Exit(1) from None
@@ -72,10 +76,11 @@ def batch(
     out: Out = Path("benchmarks/results"),
     data: Data = Path("benchmarks/data"),
     limit: Limit = 600,
+    warm: Warm = 45,
     as_json: AsJson = False,
 ) -> None:
     """Say what a micro-batch costs at the least, in milliseconds, and where they go."""
-    cost = batches.measure(data, limit)
+    cost = batches.measure(data, limit, warm)
     header = (f"of a micro-batch of {cost.rows_per_batch} rows, median of {cost.batches}", "ms", "share")
     out.mkdir(parents=True, exist_ok=True)
     (out / "batch.md").write_text(report.markdown(header, cost.rows()) + "\n")

@@ -21,6 +21,9 @@ from thalweg.bench.side import KERNEL, SIDES, THALWEG, Task
 Progress = Callable[[str], None]
 
 
+WARM_SCALE = 0.1
+"""What every side runs to warm up, as a part of the workload."""
+
 BUSY = 0.5
 """Other work, in cores, from which on figures are doubtful."""
 
@@ -113,11 +116,13 @@ def compare(
     data_root: Path,
     sides: Sequence[str] = SIDES,
     limit_s: float = 1800,
+    warm_s: float = 0.0,
     progress: Progress = lambda line: None,
 ) -> Comparison:
     """Run every side over the workload; raise ResultsDifferError unless all give what DuckDB gives."""
     progress(f"{spec.name}: {spec.streams} streams of {spec.tuples_per_stream:,} tuples")
     data = generate(spec, data_root)
+    warm = (generate(spec.scaled(WARM_SCALE), data_root), warm_s) if warm_s else None
     runs, unfinished, busy = [], [], 0.0
     for side in sides:
         if side in CASCADES and side not in spec.cascades:
@@ -130,7 +135,7 @@ def compare(
             )
         batches = min(spec.batches, spec.cascade_batches) if side in CASCADES else spec.batches
         started = time.monotonic()
-        run = run_side(side, spec, data, batches, limit_s)
+        run = run_side(side, spec, data, batches, limit_s, warm)
         if run is None:
             unfinished.append(side)
             progress(f"{spec.name}: {side}: stopped at the limit of {limit_s:.0f} s")
@@ -142,12 +147,19 @@ def compare(
     return Comparison(spec, runs, _same_results(spec, data, runs), unfinished, busy)
 
 
-def run_side(side: str, spec: Workload, data: Path, batches: int, limit_s: float) -> Run | None:
+def run_side(
+    side: str,
+    spec: Workload,
+    data: Path,
+    batches: int,
+    limit_s: float,
+    warm: tuple[Path, float] | None = None,
+) -> Run | None:
     """Run one side over the first `batches` micro-batches; None when it was stopped at the time limit."""
     # Beside the data, so that its files can be linked rather than copied.
     with tempfile.TemporaryDirectory(prefix=f"run-{side}-", dir=data.parent) as scratch:
         home = Path(scratch)
-        task = Task(side, spec, prefix(data, spec, batches, home / "input"), home)
+        task = Task(side, spec, prefix(data, spec, batches, home / "input"), home, *(warm or ()))
         log = home / "stderr"
         with log.open("wb") as errors:
             command = [sys.executable, "-m", "thalweg.bench.side", str(task.save())]

@@ -56,6 +56,8 @@ class QueryPlan:
 
     query: Query
     fields: tuple[tuple[str, str, pa.DataType], ...]  # alias, column, type
+    same: Mapping[tuple[str, str], tuple[str, str]]  # columns that are not sent: equal to one that is
+    times: tuple[tuple[str, str], ...]  # the time columns of all aliases; the greatest is the result's time
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,12 @@ class _Alias:
     keys: dict[int, Expr]
     types: dict[int, pa.DataType]
     columns: tuple[str, ...]
+    same: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    @property
+    def sent(self) -> list[str]:
+        """The columns that go on after its join; the others equal one of another alias that does."""
+        return [c for c in self.columns if c not in self.same]
 
     def plain(self, c: int) -> str | None:
         """The column that is this alias's key in a class, when the key is just a column."""
@@ -173,8 +181,10 @@ class _Builder:
             for i, source in enumerate(node.inputs):
                 if isinstance(source, str):
                     self._pack(aliases[source], node, ports[i], i, groups[n], depth[n], query)
-        fields = tuple((a.alias, c, a.info.columns[c]) for a in aliases.values() for c in a.columns)
-        self.plans.append(QueryPlan(query, fields))
+        fields = tuple((a.alias, c, a.info.columns[c]) for a in aliases.values() for c in a.sent)
+        same = {(a.alias, c): carrier for a in aliases.values() for c, carrier in a.same.items()}
+        times = tuple((a.alias, a.info.time) for a in aliases.values())
+        self.plans.append(QueryPlan(query, fields, same, times))
 
     def _aliases(self, typed: TypedQuery) -> dict[str, _Alias]:
         out = {}
@@ -183,7 +193,23 @@ class _Builder:
             types = {c: typed.kinds[e.sql] for c, e in keys.items()}
             columns = typed.query.columns_after_join(i.alias)
             out[i.alias] = _Alias(i.alias, self.infos[i.stream], i.window, keys, types, columns)
+        for c in range(len(self._classes)):
+            self._share(c, [a for a in out.values() if c in a.keys])
         return out
+
+    def _share(self, c: int, members: Sequence[_Alias]) -> None:
+        """Key columns that are equal in every result are sent once."""
+        carriers: dict[pa.DataType, tuple[str, str]] = {}
+        for a in members:
+            name = a.plain(c)
+            if name is None or name not in a.sent:
+                continue
+            kind = a.info.columns[name]
+            if not (_restorable(kind) or is_bytes(kind)):
+                continue
+            carrier = carriers.setdefault(kind, (a.alias, name))
+            if carrier != (a.alias, name):
+                a.same = {**a.same, name: carrier}
 
     def _carrier(self, aliases: Mapping[str, _Alias], node: Node, c: int) -> _Alias:
         """The member of a node's result that brings the key of a class to the next join."""
@@ -199,7 +225,7 @@ class _Builder:
         """For each node, the fields that anything after it still reads."""
         out: list[set[str]] = []
         for n, node in enumerate(tree):
-            fields = {f"{a}.{c}" for a in node.aliases for c in aliases[a].columns}
+            fields = {f"{a}.{c}" for a in node.aliases for c in aliases[a].sent}
             later = [m for m in tree[n + 1 :] if m.aliases > node.aliases]
             for m in later:
                 for c in m.classes:
@@ -274,7 +300,7 @@ class _Builder:
     ) -> list[Field]:
         """The fields of one alias that are stored at a port; those that key or start stand for are not."""
         out = []
-        for c in a.columns:
+        for c in a.columns if source else a.sent:
             kind = a.info.columns[c]
             held = ""
             if source and c == a.info.time:

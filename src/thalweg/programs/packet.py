@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import builtins
-from dataclasses import dataclass
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
+import numpy as np
 import pyarrow as pa
+
+from thalweg.kernel.columns import fixed_array, fixed_dtype, fixed_values
 
 
 class Kind(IntEnum):
@@ -58,9 +63,30 @@ class Packet:
         """What it carries, ready to be read."""
         return self.batch if self.batch is not None else load(self.bytes)
 
+    def cut(self, limit: int) -> Iterator[Packet]:
+        """The same tuples in packets of about so many bytes at most. What says whose they are stays whole."""
+        if self.batch is None or self.kind == Kind.RESOLVE or self.batch.nbytes <= limit:
+            yield self
+        else:
+            for part in pieces(self.batch, limit):
+                yield replace(self, n=part.num_rows, batch=part)
+
+
+_MANY = 100  # below so many values, saying how to restore them takes more than they do
+_SCHEMA, _BASES = b"schema", b"bases"  # of a narrowed batch: as it was, and what to add to which column
+
 
 def dump(batch: pa.RecordBatch) -> builtins.bytes:
     """A record batch as bytes that carry their own schema."""
+    bases: dict[int, int] = {}
+    arrays = batch.columns
+    for i, array in enumerate(arrays):
+        if (narrowed := _narrow(array)) is not None:
+            bases[i], arrays[i] = narrowed
+    if bases:
+        said = {_SCHEMA: batch.schema.serialize().to_pybytes(), _BASES: json.dumps(list(bases.items()))}
+        fields = [pa.field(name, a.type) for name, a in zip(batch.schema.names, arrays, strict=True)]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields, metadata=said))
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -68,9 +94,42 @@ def dump(batch: pa.RecordBatch) -> builtins.bytes:
 
 
 def load(data: builtins.bytes) -> pa.RecordBatch:
-    """The inverse of `dump`; the arrays point into `data`."""
+    """The inverse of `dump`; arrays that were not narrowed point into `data`."""
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-        return reader.read_next_batch()
+        batch = reader.read_next_batch()
+    said = batch.schema.metadata
+    if not said or _BASES not in said:
+        return batch
+    schema, arrays = pa.ipc.read_schema(pa.py_buffer(said[_SCHEMA])), batch.columns
+    for i, base in json.loads(said[_BASES]):
+        wide = np.asarray(arrays[i]).astype(np.int64)
+        wide += base
+        arrays[i] = fixed_array(schema.field(i).type, wide, None)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _narrow(array: pa.Array) -> tuple[int, pa.Array] | None:
+    """64-bit numbers whose range fits into 32 bits, and what to add to get them back.
+
+    State and shuffles are paid by the byte; most keys and all times of a batch are close to each other.
+    """
+    if fixed_dtype(array.type) != (np.dtype(np.int64), 1) or array.null_count or len(array) < _MANY:
+        return None
+    values = fixed_values(array)
+    base, top = int(values.min()), int(values.max())
+    if top - base >= 1 << 32:
+        return None
+    small = np.empty(len(values), np.uint32)
+    np.subtract(values, base, out=small, casting="unsafe")
+    return base, pa.array(small)
+
+
+def pieces(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
+    """The rows of a batch in parts of about so many bytes at most; none where there are no rows."""
+    parts = max(1, -(-batch.nbytes // limit))
+    step = max(1, -(-batch.num_rows // parts))
+    for at in range(0, batch.num_rows, step):
+        yield batch.slice(at, step)
 
 
 def merge(batches: list[pa.RecordBatch]) -> pa.RecordBatch:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -20,7 +20,7 @@ from thalweg.kernel.nway import Delta, InputSpec, NWayJoin
 from thalweg.kernel.window import ANY_ORDER, NEVER, Window
 from thalweg.programs.arrivals import Ends
 from thalweg.programs.batches import delta, ints
-from thalweg.programs.packet import dump, load
+from thalweg.programs.packet import dump, load, pieces
 from thalweg.programs.rows import Clock
 from thalweg.programs.spec import END, KEY, SEQ, START, JoinSpec, Port
 
@@ -177,7 +177,7 @@ def put(head: Head, store: Store, batch: pa.RecordBatch) -> int:
 
 
 def _write(head: Head, store: Store, i: int, what: str, batch: pa.RecordBatch) -> None:
-    head.snapshots += [(put(head, store, part), i, what) for part in _cut(batch)]
+    head.snapshots += [(put(head, store, part), i, what) for part in pieces(batch, SEGMENT_BYTES)]
 
 
 def _log(port: Port, head: Head, store: Store, i: int, tuples: Delta, bound: int) -> None:
@@ -195,7 +195,7 @@ def _log(port: Port, head: Head, store: Store, i: int, tuples: Delta, bound: int
     if tuples.end is not None:
         columns[END] = pa.array(tuples.end)
     columns |= {f.name: c for f, c in zip(port.stored, tuples.columns, strict=True)}
-    for part in _cut(pa.record_batch(list(columns.values()), names=list(columns))):
+    for part in pieces(pa.record_batch(list(columns.values()), names=list(columns)), SEGMENT_BYTES):
         ends = ints(part, END) if port.span is None else ints(part, START) + port.span
         head.segments.append((put(head, store, part), i, int(ends.max())))
 
@@ -212,13 +212,6 @@ def _fetch(store: Store, key: int) -> pa.RecordBatch:
     if data is None:
         raise RuntimeError(f"state is damaged: entry {key} is missing; start again with a new output folder")
     return load(data)
-
-
-def _cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    parts = max(1, -(-batch.nbytes // SEGMENT_BYTES))
-    step = max(1, -(-batch.num_rows // parts))
-    for at in range(0, batch.num_rows, step):
-        yield batch.slice(at, step)
 
 
 def lower(state: Runtime, spec: JoinSpec, learnt: Ends) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -62,7 +62,7 @@ class _Processor(StatefulProcessor):
         direct: Direct | None,
     ) -> None:
         self._job, self._specs, self._partitions, self._late = job, specs, partitions, late
-        self._frame = direct.frame if direct is not None else lambda packet: frame([packet])
+        self._frames = direct.frames if direct is not None else _frames
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._state = handle.getMapState("thalweg", _KEY, _VALUE)
@@ -76,20 +76,27 @@ class _Processor(StatefulProcessor):
         group = int(key[0])
         spec = self._specs.get(group)
         if spec is None:
-            yield from (self._frame(p) for p in parse(rows, group))
+            yield from self._frames(parse(rows, group))
             return
         check_place(group, self._partitions)
         cache = cache_of(self._job, group, spec)
         packets = JoinProgram(spec).call(parse(rows, group), _MapStore(self._state), cache)
+        yield from self._frames(self._keep_late(packets, group))
+
+    def _keep_late(self, packets: Iterable[Packet], group: int) -> Iterator[Packet]:
         for part, out in enumerate(packets):
             if out.kind == Kind.LATE and out.batch is not None and self._late is not None:
                 self._late.write(out.port, out.batch, group, part)
-                yield self._frame(replace(out, batch=None))
+                yield replace(out, batch=None)
             else:
-                yield self._frame(out)
+                yield out
 
     def close(self) -> None:
         """Nothing to let go: what is cached stays for the next batch."""
+
+
+def _frames(packets: Iterable[Packet]) -> Iterator[pd.DataFrame]:
+    return (frame([packet]) for packet in packets)
 
 
 def compiled(

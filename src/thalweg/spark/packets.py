@@ -12,6 +12,11 @@ from thalweg.programs.packet import Packet
 
 NONE = -(1 << 63)  # stands for NULL: pandas would turn a column of integers with a NULL into floats
 
+ROWS_A_BATCH = 4096
+LIMIT = (1 << 31) // ROWS_A_BATCH
+"""The rows that Spark gives to Python at a time, and the bytes that a packet may have for as many of them to
+fit into one Arrow column."""
+
 PACKET = t.StructType(
     [
         t.StructField("group", t.IntegerType()),
@@ -26,9 +31,9 @@ PACKET = t.StructType(
 
 
 def rows(packets: Iterable[Packet]) -> dict[str, list[Any]]:
-    """Packets as columns of the packet schema."""
+    """Packets as columns of the packet schema; large ones are cut."""
     columns: dict[str, list[Any]] = {name: [] for name in PACKET.names}
-    for p in packets:
+    for p in (part for packet in packets for part in packet.cut(LIMIT)):
         columns["group"].append(p.group)
         columns["port"].append(p.port)
         columns["kind"].append(int(p.kind))

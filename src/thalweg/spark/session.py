@@ -11,6 +11,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from thalweg.errors import UserError
+from thalweg.spark.packets import ROWS_A_BATCH
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -22,8 +23,10 @@ RUNTIME = {
     # Only the changes of a batch are written, not a snapshot; and nobody reads the number of rows.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
-    # Packets are fat: counted by rows alone, a batch of them could outgrow what one Arrow column can hold.
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(128 << 20),
+    # Counted by bytes, Spark adds up the size of a batch anew with every row, which takes as long as writing
+    # the rows. What bounds a batch instead is its rows: `packets.LIMIT` keeps each of them small enough.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str((1 << 31) - 1),
+    "spark.sql.execution.arrow.maxRecordsPerBatch": str(ROWS_A_BATCH),
 }
 """Settings that pay off in any session that runs a join; they can be changed while it runs."""
 
@@ -45,7 +48,6 @@ _DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.adaptive.enabled": "false",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.driver.memory": "4g",
 }

@@ -41,22 +41,15 @@ def read_streams(spark: SparkSession, home: Path, aliases: Sequence[str]) -> dic
 def drain(results: DataFrame, output: Sequence[str], checkpoint: Path) -> list[Batch]:
     """Run to the end of the input; every result is made whole in the JVM and hashed there."""
     tallies: dict[int, tuple[int, int]] = {}
+    digest = fn.xxhash64(*(fn.col(name) for name in output)).alias("h")
+    # Two sums of halves can't overflow, whatever the ANSI setting, and cost less than a decimal.
+    low, high = fn.col("h").bitwiseAND(fn.lit(LOW_32_BITS)), fn.shiftrightunsigned("h", 32)
+    sums = fn.count("*"), fn.sum(low), fn.sum(high)
 
     def tally(frame: DataFrame, batch: int) -> None:
-        digest = fn.xxhash64(*(fn.col(name) for name in output))
-        # Two sums of halves can't overflow, whatever the ANSI setting, and cost less than a decimal.
-        row = (
-            frame.select(digest.alias("h"))
-            .agg(
-                fn.count("*"),
-                fn.sum(fn.col("h").bitwiseAND(fn.lit(LOW_32_BITS))),
-                fn.sum(fn.shiftrightunsigned("h", 32)),
-            )
-            .first()
-        )
+        row = frame.select(digest).agg(*sums).first()
         assert row is not None  # an aggregate over everything gives one row
-        count, low, high = row
-        tallies[batch] = (count, (low or 0) + ((high or 0) << 32))
+        tallies[batch] = (row[0], (row[1] or 0) + ((row[2] or 0) << 32))
 
     query = (
         results.select(*output)

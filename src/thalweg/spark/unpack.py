@@ -8,7 +8,7 @@ another worker unpacks.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,24 +63,35 @@ class Direct:
         """None where the job must take the long way."""
         if len(job.queries) != 1:
             return None
-        kinds = _kinds(job.queries[0], schemas)
+        plan = job.queries[0]
+        kinds = _kinds(plan, schemas)
         if not all(isinstance(k, _AS_IT_IS) or type(k) in _AS_NUMBER for k in kinds):
             return None
-        fields = [t.StructField(f"c{i}", _AS_NUMBER.get(type(k), (k, ""))[0]) for i, k in enumerate(kinds)]
-        columns = (*(f"{alias}.{column}" for alias, column, _ in job.queries[0].fields), START)
-        return cls(columns, t.StructType([t.StructField(_REPORT, t.StringType()), *fields]))
-
-    def frame(self, packet: Packet) -> pd.DataFrame:
-        """A packet as rows of the schema."""
-        if packet.kind == Kind.RESULT:
-            found = packet.table
-            arrays = [pa.nulls(found.num_rows, pa.string())]
-            arrays += [_numbers(found.column(name)) for name in self.columns]
+        columns = [f"{alias}.{column}" for alias, column, _ in plan.fields]
+        if _greatest(plan) is None:
+            columns.append(START)
         else:
-            said = {"kind": int(packet.kind), "port": packet.port, "n": packet.n}
-            said |= {"top": NONE if packet.top is None else packet.top, "wall": packet.wall}
-            arrays = [pa.array([json.dumps(said)])]
-            arrays += [pa.nulls(1, f.type) for f in list(arrow_schema(self.schema))[1:]]
+            kinds.pop()
+        fields = [t.StructField(f"c{i}", _AS_NUMBER.get(type(k), (k, ""))[0]) for i, k in enumerate(kinds)]
+        return cls(tuple(columns), t.StructType([t.StructField(_REPORT, t.StringType()), *fields]))
+
+    def frames(self, packets: Iterable[Packet]) -> Iterator[pd.DataFrame]:
+        """Packets as rows of the schema. Every frame costs Spark time, so reports share one, at the end."""
+        said = []
+        for p in packets:
+            if p.kind == Kind.RESULT:
+                found = p.table
+                nulls = pa.nulls(found.num_rows, pa.string())
+                yield self._frame([nulls, *(_numbers(found.column(name)) for name in self.columns)])
+            else:
+                top = NONE if p.top is None else p.top
+                about = {"kind": int(p.kind), "port": p.port, "n": p.n, "top": top, "wall": p.wall}
+                said.append(json.dumps(about))
+        if said:
+            kinds = list(arrow_schema(self.schema))[1:]
+            yield self._frame([pa.array(said), *(pa.nulls(len(said), f.type) for f in kinds)])
+
+    def _frame(self, arrays: Sequence[pa.Array]) -> pd.DataFrame:
         return pd.DataFrame(
             {
                 f.name: pd.Series(pd.arrays.ArrowExtensionArray(array))
@@ -93,13 +104,13 @@ class Direct:
 def results(flow: DataFrame, job: Job, number: int, schemas: Schemas, direct: Direct | None) -> DataFrame:
     """The rows of one query's results, with its conditions and outputs evaluated by Spark."""
     plan = job.queries[number]
-    names = {(alias, column): f"c{i}" for i, (alias, column, _) in enumerate(plan.fields)}
-    names["", RESULT_TIME] = f"c{len(plan.fields)}"
+    names = _names(plan)
     if direct is not None:
-        casts = []
+        casts, last = [], len(plan.fields)
         for i, kind in enumerate(_kinds(plan, schemas)):
             _, cast = _AS_NUMBER.get(type(kind), (kind, "{}"))
-            casts.append(f"{cast.format(f'c{i}')} AS c{i}")
+            own = _greatest(plan) if i == last else None
+            casts.append(f"{cast.format(own or f'c{i}')} AS c{i}")
         rows = flow.where(f"{_REPORT} IS NULL").selectExpr(*casts)
     else:
         fields = [t.StructField(f"c{i}", kind) for i, kind in enumerate(_kinds(plan, schemas))]
@@ -137,6 +148,21 @@ def counts(said: Iterable[str], streams: Iterable[str]) -> dict[str, int]:
         if kind is Kind.INPUT:
             out["top"] = max(out["top"], report["top"])
     return out
+
+
+def _names(plan: QueryPlan) -> dict[tuple[str, str], str]:
+    """The columns of the result packets by what they stand for."""
+    names = {(alias, column): f"c{i}" for i, (alias, column, _) in enumerate(plan.fields)}
+    names |= {column: names[carrier] for column, carrier in plan.same.items()}
+    return {**names, ("", RESULT_TIME): f"c{len(plan.fields)}"}
+
+
+def _greatest(plan: QueryPlan) -> str | None:
+    """The result's time from the times of its members, as numbers; None where not all of them are sent."""
+    names = _names(plan)
+    if not all(column in names for column in plan.times):
+        return None
+    return f"greatest({', '.join(names[column] for column in plan.times)})"
 
 
 def _kinds(plan: QueryPlan, schemas: Schemas) -> list[t.DataType]:
