@@ -55,9 +55,8 @@ def measure_windows(largest: int = 10_000_000, batch: int = 100_000, streams: in
         each, share = held // streams, batch // streams
         rng = np.random.default_rng(3)
         join = _join(streams, each)  # one tuple a microsecond: the window is as long as it is large
-        measured = max(20, 2 * held // batch)
-
-        fill = -(-each // share) + 2
+        # The window is filled twice over: its arrays have their size then, and rows move as they always will.
+        fill, measured = -(-2 * each // share), max(20, 2 * held // batch)
         for n in range(fill):
             _run(join, [_even(rng, n, share, each, streams)], 0)
         work = [_even(rng, n, share, each, streams) for n in range(fill, fill + min(measured, 60))]

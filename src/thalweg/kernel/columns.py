@@ -238,8 +238,9 @@ def _room(n: int) -> int:
 
 def moved(alloc: Allocator, name: str, old: np.ndarray, capacity: int, lo: int, hi: int) -> np.ndarray:
     """The rows lo..hi at the front of an array of this capacity: the old one where that has it."""
-    if len(old) == capacity:  # NumPy copes with the overlap
-        old[: hi - lo] = old[lo:hi]
+    if len(old) == capacity:
+        flat, width = old.reshape(-1), old.size // max(1, len(old))
+        flat[: (hi - lo) * width] = flat[lo * width : hi * width]  # NumPy moves one dimension in place
         return old
     new = alloc(name, (capacity, *old.shape[1:]), old.dtype)
     new[: hi - lo] = old[lo:hi]

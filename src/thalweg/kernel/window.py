@@ -31,7 +31,8 @@ _AHEAD = 16  # how many tuples ahead to ask memory for a slot
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _ARRAYS = ("node", "end", "older", "heads")
 _MARKS = ("base", "first", "linked", "next", "rehashed", "max_end", "slack")
-_ROOM = 1.4  # a capacity over what it has to hold: more means fewer moves, and more memory
+_ROOM = 1.4  # a new capacity over what it has to hold: more means fewer moves, and more memory
+_LEAST_ROOM = 1.2  # with this much, rows are moved to the front; with less it would be done all the time
 
 
 class Window:
@@ -151,7 +152,7 @@ class Window:
     def _reserve(self, n: int) -> None:
         need, capacity = len(self) + n, len(self.node)
         if self.row(self.next) + n > capacity:
-            if need * _ROOM > capacity or capacity > 3 * need + 4096:
+            if need * _LEAST_ROOM > capacity or capacity > 3 * need + 4096:
                 capacity = max(1024, int(need * _ROOM))
             self._move(capacity)
         slots = 1 << max(4, (len(self.node) * 3 // 4).bit_length())
