@@ -13,6 +13,7 @@ from pyspark.daemon import manager
 import thalweg.spark.host
 from thalweg.kernel.keys import buckets, combine, split, words
 from thalweg.kernel.nway import Delta, InputSpec, NWayJoin
+from thalweg.spark.worker import settle
 
 
 def warm() -> None:
@@ -34,4 +35,5 @@ def warm() -> None:
 if __name__ == "__main__":
     assert thalweg.spark.host  # loaded for the workers' sake
     warm()
+    settle()
     manager()

@@ -26,7 +26,7 @@ from thalweg.spark.late import LateFiles
 from thalweg.spark.packets import PACKET, frame, labels, parse, rows
 from thalweg.spark.typing import typed_query
 from thalweg.spark.unpack import Direct
-from thalweg.spark.worker import cache_of, check_place, forget_at_exit
+from thalweg.spark.worker import cache_of, check_place, forget_at_exit, settle
 
 _FLUSH_ROWS = 1 << 20  # of a partition, at most so many rows are held before they are packed
 _KEY = t.StructType([t.StructField("k", t.LongType())])
@@ -65,6 +65,7 @@ class _Processor(StatefulProcessor):
         self._frames = direct.frames if direct is not None else _frames
 
     def init(self, handle: StatefulProcessorHandle) -> None:
+        settle()
         self._state = handle.getMapState("thalweg", _KEY, _VALUE)
 
     def handleInputRows(  # noqa: N802
@@ -136,6 +137,7 @@ def _packer(spec: PackSpec) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.
     """Rows of one partition of a stream become few fat packets."""
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
         held: list[pa.RecordBatch] = []
         count = 0
         for batch in batches:

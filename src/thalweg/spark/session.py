@@ -43,6 +43,8 @@ _LOCAL = {
 
 _DEFAULTS = {
     "spark.app.name": "thalweg",
+    # Over TCP, small messages between the JVM and Python wait for each other's acknowledgement, up to 40 ms.
+    "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.daemon.module": "thalweg.spark.daemon",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -69,6 +71,12 @@ def session(master: str | None = None, log: Path | None = None, **conf: str) -> 
         spark = builder.getOrCreate()
     if "spark.sql.shuffle.partitions" not in conf:
         spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
+    if local:
+        # A checksum beside every file means two `chmod` processes a file instead of one, since Hadoop's
+        # native library is missing; the file systems and formats of today keep checksums of their own.
+        jvm, hadoop = spark.sparkContext._jvm, spark._jsc.hadoopConfiguration()
+        assert jvm is not None
+        jvm.org.apache.hadoop.fs.FileSystem.getLocal(hadoop).setWriteChecksum(False)
     spark.sparkContext.setLogLevel(os.environ.get("THALWEG_SPARK_LOG", "ERROR"))
     return spark
 
