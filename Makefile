@@ -37,6 +37,7 @@ lint: setup
 bench: setup
 	@$(PYTHON) -m thalweg bench join --workload all
 	@$(PYTHON) -m thalweg bench batch
+	@$(PYTHON) -m thalweg bench windows
 
 bench-peers: setup
 	@$(PYTHON) benchmarks/peers/run.py
