@@ -25,7 +25,7 @@ app = typer.Typer(help="Measure the join beside Spark's own cascade.", no_args_i
 Out = Annotated[Path, typer.Option(help="Where tables and plots go.")]
 Data = Annotated[Path, typer.Option(help="Where the generated streams are kept.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, nothing else.")]
-Limit = Annotated[float, typer.Option(help="Stop a side that takes longer than this many seconds.")]
+Limit = Annotated[float, typer.Option(help="Stop a side after this many seconds beside its warm-up.")]
 Warm = Annotated[float, typer.Option(help="Seconds for which every side runs before it is measured.")]
 
 

@@ -102,10 +102,10 @@ def fixed_values(array: pa.Array) -> np.ndarray:
 
 def fixed_array(kind: pa.DataType, values: np.ndarray, mask: np.ndarray | None) -> pa.Array:
     """An Arrow array over NumPy values; `mask` is 1 where there is a value."""
-    data = mask_to_bits(values) if pa.types.is_boolean(kind) else None
-    if pa.types.is_boolean(kind) and data is None:
+    if pa.types.is_boolean(kind):
         data = pa.py_buffer(np.packbits(values, bitorder="little"))
-    data = data if data is not None else pa.py_buffer(np.ascontiguousarray(values))
+    else:
+        data = pa.py_buffer(np.ascontiguousarray(values))
     return pa.Array.from_buffers(kind, len(values), [mask_to_bits(mask), data])
 
 
@@ -135,6 +135,10 @@ class FixedColumn:
         if self.valid is not None:
             mask = bits_to_mask(array.buffers()[0], array.offset, n) if array.null_count else None
             self.valid[at : at + n] = 1 if mask is None else mask
+
+    def size(self, rows: np.ndarray) -> int:
+        """The bytes that the values of some rows take."""
+        return len(rows) * self.dtype.itemsize * self.lanes
 
     def take(self, rows: np.ndarray) -> pa.Array:
         mask = None if self.valid is None else self.valid.take(rows)
@@ -167,14 +171,12 @@ class BytesColumn:
         self.used = 0
 
     def resize(self, alloc: Allocator, capacity: int, lo: int, hi: int) -> None:
-        dead = self.begin[lo] if hi > lo else self.used
+        dead = int(self.begin[lo]) if hi > lo else self.used
         self.begin = moved(alloc, self.name + ".begin", self.begin, capacity, lo, hi)
         self.length = moved(alloc, self.name + ".length", self.length, capacity, lo, hi)
         self.begin[: hi - lo] -= dead
-        self.arena = moved(
-            alloc, self.name + ".arena", self.arena, _room(self.used - dead), int(dead), self.used
-        )
-        self.used -= int(dead)
+        self.arena = moved(alloc, self.name + ".arena", self.arena, _room(self.used - dead), dead, self.used)
+        self.used -= dead
 
     def write(self, alloc: Allocator, at: int, array: pa.Array) -> None:
         n = len(array)
@@ -194,13 +196,14 @@ class BytesColumn:
             self.length[at : at + n][mask == 0] = -1
         self.used += size
 
+    def size(self, rows: np.ndarray) -> int:
+        return int(np.maximum(self.length.take(rows), 0).sum(dtype=np.int64))
+
     def take(self, rows: np.ndarray) -> pa.Array:
         length = self.length.take(rows)
         mask = (length >= 0).astype(np.uint8)
         offsets = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(np.maximum(length, 0), out=offsets[1:])
-        if offsets[-1] > np.iinfo(np.int32).max:
-            raise OverflowError(f"column {self.name}: more than 2 GiB of values in one batch of results")
         out = np.empty(int(offsets[-1]), np.uint8)
         _copy(self.arena, self.begin, rows, offsets, out)
         buffers = [mask_to_bits(mask), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(out)]

@@ -85,6 +85,10 @@ class Results:
     def __len__(self) -> int:
         return len(self.start)
 
+    def slice(self, lo: int, hi: int) -> Results:
+        rows = tuple(r[lo:hi] for r in self.rows)
+        return Results(rows, self.key[lo:hi], self.start[lo:hi], self.end[lo:hi])
+
 
 @dataclass
 class Counters:

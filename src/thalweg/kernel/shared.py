@@ -8,6 +8,7 @@ given back is garbage: it was being changed.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -30,6 +31,7 @@ class SharedArrays:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.files: dict[str, tuple[str, tuple[int, ...], str]] = {}
+        self.marks: list[dict[str, int]] = []  # of the windows, when they were given
         self.whole = True
 
     def of(self, number: int) -> Any:
@@ -66,42 +68,59 @@ class SharedWindows:
 
     def new(self) -> SharedArrays:
         """Room for windows that are not shared yet."""
-        folder = self.root / f"busy-{os.getpid()}-{uuid.uuid4().hex}"
+        folder = self._busy()
         folder.mkdir(parents=True)
+        for left in self.root.glob("busy-*"):
+            if not Path(f"/proc/{left.name.split('-')[1]}").exists():
+                shutil.rmtree(left, ignore_errors=True)
         return SharedArrays(folder)
 
     def take(self, bucket: str, nonce: str) -> SharedArrays | None:
         """The arrays of the bucket in the state that the nonce stands for; None where nobody has them."""
-        folder = self.root / f"busy-{os.getpid()}-{uuid.uuid4().hex}"
+        folder = self._busy()
         try:
             (self.root / f"{bucket}-{nonce}").rename(folder)
-            files = json.loads((folder / "index.json").read_text())["files"]
+            index = json.loads((folder / "index.json").read_text())
         except OSError:
             return None
         out = SharedArrays(folder)
-        out.files = {name: (file, tuple(shape), dtype) for name, (file, shape, dtype) in files.items()}
+        out.marks = index["marks"]
+        out.files = {
+            name: (file, tuple(shape), dtype) for name, (file, shape, dtype) in index["files"].items()
+        }
         return out
+
+    def drop(self, arrays: SharedArrays) -> None:
+        """Let go of arrays that were taken or made, and not given: what they hold is half done."""
+        if arrays.folder.name.startswith("busy-"):
+            shutil.rmtree(arrays.folder, ignore_errors=True)
 
     def attach(self, arrays: SharedArrays, windows: Sequence[Window]) -> None:
         """Let windows that have just been made take over the arrays."""
-        marks = json.loads((arrays.folder / "index.json").read_text())["marks"]
         for number, window in enumerate(windows):
             mapped = window.arrays  # those without a file are empty, as they are here
             for name, (file, shape, dtype) in arrays.files.items():
                 own, short = name.split(".", 1)
                 if int(own) == number:
                     mapped[short] = _mapped(arrays.folder / file, shape, dtype)
-            window.attach(mapped, marks[number])
+            window.attach(mapped, arrays.marks[number])
 
     def give(self, arrays: SharedArrays, windows: Sequence[Window], bucket: str, nonce: str) -> None:
         """Hand the arrays on to whoever takes them next; what was shared of the bucket before goes."""
         index = {"files": arrays.files, "marks": [w.marks for w in windows]}
         (arrays.folder / "index.json").write_text(json.dumps(index))
         for stale in self.root.glob(f"{bucket}-*"):
-            shutil.rmtree(stale, ignore_errors=True)
+            away = self._busy()
+            with contextlib.suppress(OSError):  # another process may take it at this moment
+                stale.rename(away)
+                shutil.rmtree(away, ignore_errors=True)
         target = self.root / f"{bucket}-{nonce}"
         arrays.folder.rename(target)
         arrays.folder = target
+
+    def _busy(self) -> Path:
+        """A folder that belongs to this process."""
+        return self.root / f"busy-{os.getpid()}-{uuid.uuid4().hex}"
 
 
 def _mapped(path: Path, shape: tuple[int, ...], dtype: str) -> np.ndarray:

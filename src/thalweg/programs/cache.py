@@ -42,10 +42,12 @@ class SharedCache:
         held, mine = self._held, self._arrays
         self._held = self._arrays = None
         same = held is not None and held.nonce == nonce
-        if mine is not None and not mine.whole:  # it could not be shared, so nobody else has it
-            self._arrays = mine if same else None
-            return held if same else None
+        if same and mine is not None and not mine.whole:  # it could not be shared, so nobody else has it
+            self._arrays = mine
+            return held
         taken = self._windows.take(self._bucket, nonce) if nonce else None
+        if mine is not None and not (same and taken is not None):
+            self._windows.drop(mine)
         if taken is None:
             return None
         if same and mine is not None:

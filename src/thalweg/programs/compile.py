@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from thalweg.errors import UserError
 from thalweg.kernel.columns import fixed_dtype, is_bytes, stored_type
 from thalweg.kernel.keys import is_exact
 from thalweg.kernel.window import NEVER
 from thalweg.programs.pack import TIME, KeyPart, PackPort, PackSpec
-from thalweg.programs.spec import KEY, SEQ, START, Field, JoinSpec, OutputField, Port, Target
+from thalweg.programs.spec import KEY, SEQ, START, Field, JoinSpec, OutputField, Port, Target, Watched
 from thalweg.query import classes
 from thalweg.query.model import Equality, Expr, Query, Window, WindowKind, quoted
 from thalweg.query.rename import unqualified
@@ -137,6 +138,7 @@ class _Builder:
     stages: list[dict[int, JoinSpec]] = field(default_factory=list)
     select: dict[str, dict[str, str]] = field(default_factory=dict)
     ports: dict[str, list[tuple[int, PackPort]]] = field(default_factory=dict)
+    watchers: dict[str, list[tuple[int, int, int]]] = field(default_factory=dict)  # stage, group, port
     plans: list[QueryPlan] = field(default_factory=list)
     used: int = 0
     reported: set[str] = field(default_factory=set)
@@ -172,9 +174,9 @@ class _Builder:
                 for f in port.fields
                 if f.name in needed[n]
             )
-            spec = JoinSpec(
-                f"{query.name}.{n}", ports, output, target, None if target else query.slide, number
-            )
+            watched = self._watch(aliases, node, groups[n], depth[n])
+            slide = None if target else query.slide
+            spec = JoinSpec(f"{query.name}.{n}", ports, output, target, slide, number, watched)
             while len(self.stages) <= depth[n]:
                 self.stages.append({})
             self.stages[depth[n]].update(dict.fromkeys(groups[n], spec))
@@ -210,6 +212,19 @@ class _Builder:
             carrier = carriers.setdefault(kind, (a.alias, name))
             if carrier != (a.alias, name):
                 a.same = {**a.same, name: carrier}
+
+    def _watch(
+        self, aliases: Mapping[str, _Alias], node: Node, groups: Sequence[int], stage: int
+    ) -> tuple[Watched, ...]:
+        """Streams of the query that this join does not read; where any may fall idle, it hears of them."""
+        if all(a.info.idle is None for a in aliases.values()):
+            return ()
+        own = {aliases[alias].info.name for alias in node.aliases}
+        infos = {a.info.name: a.info for a in aliases.values() if a.info.name not in own}
+        for i, name in enumerate(infos):
+            heard = self.watchers.setdefault(name, [])
+            heard += [(stage, group, len(node.inputs) + i) for group in groups]
+        return tuple(Watched(info.lateness, info.idle) for info in infos.values())
 
     def _carrier(self, aliases: Mapping[str, _Alias], node: Node, c: int) -> _Alias:
         """The member of a node's result that brings the key of a class to the next join."""
@@ -273,6 +288,12 @@ class _Builder:
         rows = a.window.size if a.window.kind is WindowKind.ROWS else None
         span = {WindowKind.RANGE: min(a.window.size, NEVER), WindowKind.UNBOUNDED: NEVER}.get(a.window.kind)
         order = tuple(f"{a.alias}.{c}" for c in a.info.order) if rows else ()
+        for c in a.info.order if rows else ():
+            if stored_type(a.info.columns[c]) != a.info.columns[c]:
+                raise UserError(
+                    f"stream {a.info.name}: its `order` column {c!r} is an array, a struct or a map",
+                    remedy="order by a number, a string or a time",
+                )
         return Port(
             a.alias,
             tuple(fields),
@@ -333,16 +354,20 @@ class _Builder:
             return select.setdefault(sql, f"c{len(select)}")
 
         names = {f.name: f for f in port.fields}
+        filters = list(query.input(a.alias).filters)
         keys = []
         for c in (*node.classes, *(c for c in a.keys if c not in node.classes)):
             word = a.word(c) if a.word(c) in names else None
             value = a.value(c) if a.value(c) in names and a.value(c).startswith("#") else None
-            keys.append(KeyPart(column(unqualified(a.keys[c])), word, value))
+            key = unqualified(a.keys[c])
+            if filters and a.plain(c) is None:  # a cast may fail on rows that a filter was to keep from it
+                key = f"CASE WHEN {_all(filters)} THEN {key} END"
+            keys.append(KeyPart(column(key), word, value))
         wanted = [c for c in a.columns if not names[f"{a.alias}.{c}"].held]
-        extra = [c.split(".", 1)[1] for c in (*port.late, *port.order)]
         held = {c for c in a.columns if names[f"{a.alias}.{c}"].held}
-        wanted += [name for name in dict.fromkeys(extra) if name not in wanted and name not in held]
-        filters = list(query.input(a.alias).filters)
+        late = [c.split(".", 1)[1] for c in port.late]
+        extra = [c for c in late if c not in held] + [c.split(".", 1)[1] for c in port.order]
+        wanted += [c for c in dict.fromkeys(extra) if c not in wanted]
         filters += [
             Expr(f"{members[a.alias][0].sql} = {other.sql}")
             for members in self._classes
@@ -350,7 +375,7 @@ class _Builder:
         ]
         keep = None
         if filters:
-            keep = column(" AND ".join(f"({unqualified(f)})" for f in filters))
+            keep = column(_all(filters))
         pack = PackPort(
             port=index,
             groups=groups,
@@ -367,16 +392,19 @@ class _Builder:
     def job(self) -> Job:
         plans = []
         for name, ports in self.ports.items():
-            info = self.infos[name]
-            plans.append(
-                StreamPlan(
-                    name,
-                    tuple(self.select[name].items()),
-                    PackSpec(tuple(p for _, p in ports), info.max_ahead),
-                    min(stage for stage, _ in ports),
-                )
+            watchers = self.watchers.get(name, [])
+            pack = PackSpec(
+                tuple(p for _, p in ports),
+                self.infos[name].max_ahead,
+                tuple((group, port) for _, group, port in watchers),
             )
+            stage = min([stage for stage, _ in ports] + [stage for stage, _, _ in watchers])
+            plans.append(StreamPlan(name, tuple(self.select[name].items()), pack, stage))
         return Job(tuple(self.stages), tuple(plans), tuple(self.plans))
+
+
+def _all(filters: Sequence[Expr]) -> str:
+    return " AND ".join(f"({unqualified(f)})" for f in filters)
 
 
 def _restorable(kind: pa.DataType) -> bool:

@@ -20,10 +20,23 @@ from thalweg.kernel.nway import Delta, NWayJoin, Results
 from thalweg.kernel.window import NEVER
 from thalweg.programs.arrivals import Arrived, Ends, judge, kept
 from thalweg.programs.batches import delta, ints, read
-from thalweg.programs.packet import Kind, Packet, merge
+from thalweg.programs.packet import Kind, Packet, merge, pieces
 from thalweg.programs.rows import order_rows
-from thalweg.programs.spec import END, KEY, PART, SEQ, START, JoinSpec
-from thalweg.programs.state import Cache, Head, Runtime, Store, lower, persist, put, rebuild
+from thalweg.programs.spec import END, KEY, PART, SEQ, START, JoinSpec, Port, Watched
+from thalweg.programs.state import (
+    SEGMENT_BYTES,
+    Cache,
+    Head,
+    Runtime,
+    Store,
+    lower,
+    persist,
+    put,
+    rebuild,
+)
+
+RESULT_BYTES = 256 << 20
+"""The most that one column of a batch of results holds, unless a single value is larger."""
 
 
 class JoinProgram:
@@ -35,11 +48,12 @@ class JoinProgram:
     def call(self, packets: Iterable[Packet], store: Store, cache: Cache) -> Iterator[Packet]:
         """The packets that come out; all of them must be taken before the next call."""
         spec = self.spec
-        head = Head.parse(store.get(0), len(spec.ports))
+        sources = len(spec.ports) + len(spec.watched)
+        head = Head.parse(store.get(0), sources)
         state = cache.take(spec, head.nonce) or rebuild(spec, head, store, cache)
-        arrived = Arrived.sort(packets, len(spec.ports))
+        arrived = Arrived.sort(packets, sources)
         fresh: list[pa.RecordBatch | None] = []
-        for port, arrivals, bound in zip(spec.ports, arrived.ports, head.bounds, strict=True):
+        for port, arrivals, bound in zip(spec.ports, arrived.ports, head.bounds, strict=False):
             batch, aside = judge(port, arrivals, bound)
             fresh.append(batch)
             if port.reports and port.stream is not None:
@@ -56,7 +70,7 @@ class JoinProgram:
             fresh, learnt = self._number(state, fresh)
             for ends in learnt:
                 lower(state, spec, ends)
-        bounds = [min(b, limit) for b in head.bounds]
+        bounds = [min(b, limit) for b in head.bounds[: len(spec.ports)]]
         deltas = [
             None if batch is None else delta(port, batch)
             for port, batch in zip(spec.ports, fresh, strict=True)
@@ -72,22 +86,23 @@ class JoinProgram:
     def _advance(self, head: Head, arrived: Arrived) -> None:
         """Move the bounds by what has arrived, and past streams that have fallen idle."""
         head.ended |= arrived.ended
-        for i, (port, arrivals) in enumerate(zip(self.spec.ports, arrived.ports, strict=True)):
+        sources: list[Port | Watched] = [*self.spec.ports, *self.spec.watched]
+        for i, (source, arrivals) in enumerate(zip(sources, arrived.ports, strict=True)):
             if arrivals.top is not None:
-                head.bounds[i] = max(head.bounds[i], arrivals.top - port.lateness)
+                head.bounds[i] = max(head.bounds[i], arrivals.top - source.lateness)
             # A batch without rows for this bucket still brings its time, so the stream is not silent.
             if arrivals.count or arrivals.top is not None or head.walls[i] == 0:
                 head.walls[i] = arrived.wall
-        active = [b for i, b in enumerate(head.bounds) if not self._idle(head, i, arrived.wall)]
-        for i in range(len(head.bounds)):
+        silent = [
+            s.idle is not None and arrived.wall - since >= s.idle
+            for s, since in zip(sources, head.walls, strict=True)
+        ]
+        active = [b for b, still in zip(head.bounds, silent, strict=True) if not still]
+        for i, still in enumerate(silent):
             if head.ended:
                 head.bounds[i] = NEVER
-            elif active and self._idle(head, i, arrived.wall):
+            elif active and still:
                 head.bounds[i] = max(head.bounds[i], min(active))
-
-    def _idle(self, head: Head, i: int, wall: int) -> bool:
-        idle = self.spec.ports[i].idle
-        return idle is not None and wall - head.walls[i] >= idle
 
     def _release_limit(self, head: Head) -> int:
         """Below this time nothing can change any more in any window of rows."""
@@ -138,7 +153,7 @@ class JoinProgram:
         bound: int,
         wall: int,
     ) -> Iterator[Packet]:
-        for found in state.join.push(deltas):
+        for found in (part for all_ in state.join.push(deltas) for part in self._cut(state.join, all_)):
             batch = self._materialise(state.join, found)
             if self.spec.target is not None:
                 yield from self._forward(batch, wall)
@@ -149,6 +164,19 @@ class JoinProgram:
         if self.spec.slide is not None:
             cut = NEVER if bound >= NEVER else bound // self.spec.slide * self.spec.slide
             yield from self._hand_out(head, state, store, cut, wall)
+
+    def _cut(self, join: NWayJoin, found: Results) -> Iterator[Results]:
+        """Results in parts that are small enough for an Arrow column each, however long their strings."""
+        fields = [(o.port, self.spec.ports[o.port], o.field) for o in self.spec.output]
+        stored = [
+            (i, join.windows[i].columns[port.index(f)]) for i, port, f in fields if not port.field(f).held
+        ]
+        if len(found) > 1 and any(c.size(found.rows[i]) > RESULT_BYTES for i, c in stored):
+            middle = len(found) // 2
+            yield from self._cut(join, found.slice(0, middle))
+            yield from self._cut(join, found.slice(middle, len(found)))
+        else:
+            yield found
 
     def _materialise(self, join: NWayJoin, found: Results) -> pa.RecordBatch:
         names, arrays = [START], [pa.array(found.start)]
@@ -185,9 +213,10 @@ class JoinProgram:
                 yield Packet(group, target.port, Kind.RESOLVE, len(ends), None, wall, batch=table)
 
     def _hold(self, head: Head, state: Runtime, store: Store, batch: pa.RecordBatch) -> None:
-        key = put(head, store, batch)
-        head.results.append(key)
-        state.results[key] = batch
+        for part in pieces(batch, SEGMENT_BYTES):
+            key = put(head, store, part)
+            head.results.append(key)
+            state.results[key] = part
 
     def _hand_out(self, head: Head, state: Runtime, store: Store, cut: int, wall: int) -> Iterator[Packet]:
         """Let go the results of finished slides."""

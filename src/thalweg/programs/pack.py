@@ -46,6 +46,7 @@ class PackSpec:
 
     ports: tuple[PackPort, ...]
     max_ahead: int | None
+    watchers: tuple[tuple[int, int], ...] = ()  # group and port of operators that only hear of its time
 
 
 def pack_batch(spec: PackSpec, batch: pa.RecordBatch, wall: int) -> Iterator[Packet]:
@@ -62,6 +63,8 @@ def pack_batch(spec: PackSpec, batch: pa.RecordBatch, wall: int) -> Iterator[Pac
     top = int(start.max() if whole else start[valid].max()) if valid.any() else None
     for port in spec.ports:
         yield from _pack_port(port, batch, start, valid, whole, top, wall)
+    for group, number in spec.watchers:
+        yield Packet(group, number, Kind.DATA, 0, top, wall)
 
 
 def _pack_port(

@@ -11,6 +11,7 @@ from enum import IntEnum
 import numpy as np
 import pyarrow as pa
 
+from thalweg.errors import UserError
 from thalweg.kernel.columns import fixed_array, fixed_dtype, fixed_values
 
 
@@ -134,4 +135,10 @@ def pieces(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
 
 def merge(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     """One record batch from several of one schema."""
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    try:
+        return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    except pa.ArrowInvalid as error:
+        raise UserError(
+            f"a micro-batch brings too much at once ({error})",
+            remedy="let the sources bring less at a time, for example with maxFilesPerTrigger",
+        ) from error

@@ -46,7 +46,10 @@ class Clock:
 def order_rows(port: Port, batch: pa.RecordBatch) -> pa.RecordBatch:
     """The tuples in the order in which a window of rows counts them: by time, then the declared columns."""
     keys = [START, *port.order]
-    index = pc.sort_indices(batch.select(keys), sort_keys=[(k, "ascending") for k in keys])
+    sorted_by: dict[str, pa.Array] = {START: batch.column(START)}
+    for name in port.order:  # NULLs first, and NaN last: the sort itself puts both on the same side
+        sorted_by[f"?{name}"], sorted_by[name] = batch.column(name).is_valid(), batch.column(name)
+    index = pc.sort_indices(pa.table(sorted_by), sort_keys=[(k, "ascending") for k in sorted_by])
     ordered = batch.take(index)
     if ordered.num_rows > 1:
         same = np.ones(ordered.num_rows - 1, bool)

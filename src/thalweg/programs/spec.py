@@ -77,8 +77,19 @@ class Target:
 
 
 @dataclass(frozen=True)
+class Watched:
+    """A stream that only other joins of the query read: how far it has come tells which streams are idle."""
+
+    lateness: int
+    idle: int | None
+
+
+@dataclass(frozen=True)
 class JoinSpec:
-    """An N-way join. Without a target its results are final, and belong to the query of that number."""
+    """An N-way join. Without a target its results are final, and belong to the query of that number.
+
+    The bounds of `watched` streams come at ports after its own.
+    """
 
     name: str
     ports: tuple[Port, ...]
@@ -86,6 +97,7 @@ class JoinSpec:
     target: Target | None = None
     slide: int | None = None
     query: int = 0
+    watched: tuple[Watched, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.ports) < 2:

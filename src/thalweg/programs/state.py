@@ -10,7 +10,7 @@ import json
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -20,9 +20,12 @@ from thalweg.kernel.nway import Delta, InputSpec, NWayJoin
 from thalweg.kernel.window import ANY_ORDER, NEVER, Window
 from thalweg.programs.arrivals import Ends
 from thalweg.programs.batches import delta, ints
-from thalweg.programs.packet import dump, load, pieces
+from thalweg.programs.packet import dump, load, merge, pieces
 from thalweg.programs.rows import Clock
 from thalweg.programs.spec import END, KEY, SEQ, START, JoinSpec, Port
+
+FAN = 16
+"""So many segments in a row become one, so that long windows of many small batches have few of them."""
 
 SEGMENT_BYTES = 16 << 20
 """A segment is cut where it grows beyond this: state stores choke on values of hundreds of megabytes."""
@@ -52,6 +55,16 @@ class Cache(Protocol):
         ...
 
 
+class Segment(NamedTuple):
+    """An entry of the log: tuples of one input. Those of level n+1 were made from several of level n."""
+
+    key: int
+    port: int
+    end: int  # the greatest of its tuples
+    size: int
+    level: int = 0
+
+
 @dataclass
 class Head:
     """The small part of the state, read and written in every call."""
@@ -61,7 +74,7 @@ class Head:
     ended: bool = False
     bounds: list[int] = field(default_factory=list)
     walls: list[int] = field(default_factory=list)
-    segments: list[tuple[int, int, int]] = field(default_factory=list)  # key, port, greatest end
+    segments: list[Segment] = field(default_factory=list)
     snapshots: list[tuple[int, int, str]] = field(default_factory=list)  # key, port, what
     results: list[int] = field(default_factory=list)  # keys of results that wait for their slide
     clocks: dict[str, int] = field(default_factory=dict)
@@ -71,7 +84,7 @@ class Head:
         if data is None:
             return cls(bounds=[-NEVER] * ports, walls=[0] * ports)
         out = cls(**json.loads(data))
-        out.segments = [(key, port, end) for key, port, end in out.segments]
+        out.segments = [Segment(*segment) for segment in out.segments]
         out.snapshots = [(key, port, what) for key, port, what in out.snapshots]
         return out
 
@@ -115,8 +128,8 @@ def rebuild(spec: JoinSpec, head: Head, store: Store, cache: Cache) -> Runtime:
         window.append(tuples.key, tuples.start, tuples.end, tuples.columns)
         window.link(window.next)
 
-    for key, i, _ in head.segments:
-        add(i, _fetch(store, key))
+    for segment in head.segments:
+        add(segment.port, _fetch(store, segment.key))
     for key, i, what in head.snapshots:
         batch = _fetch(store, key)
         if what == "window":
@@ -144,11 +157,11 @@ def persist(
 ) -> None:
     """Bring the store up to date after a batch."""
     alive = []
-    for key, i, end in head.segments:
-        if end < others(bounds, i):
-            store.remove(key)
+    for segment in head.segments:
+        if segment.end < others(bounds, segment.port):
+            store.remove(segment.key)
         else:
-            alive.append((key, i, end))
+            alive.append(segment)
     head.segments = alive
     for key, _, _ in head.snapshots:
         store.remove(key)
@@ -159,6 +172,7 @@ def persist(
             _write(head, store, i, "window", _snapshot(port, state.join.windows[i]))
         elif tuples is not None:
             _log(port, head, store, i, tuples, others(bounds, i))
+            _merge(head, store, i)
         for batch in state.pending[i]:
             _write(head, store, i, "pending", batch)
         if port.rows is not None:
@@ -197,7 +211,22 @@ def _log(port: Port, head: Head, store: Store, i: int, tuples: Delta, bound: int
     columns |= {f.name: c for f, c in zip(port.stored, tuples.columns, strict=True)}
     for part in pieces(pa.record_batch(list(columns.values()), names=list(columns)), SEGMENT_BYTES):
         ends = ints(part, END) if port.span is None else ints(part, START) + port.span
-        head.segments.append((put(head, store, part), i, int(ends.max())))
+        head.segments.append(Segment(put(head, store, part), i, int(ends.max()), part.nbytes))
+
+
+def _merge(head: Head, store: Store, i: int) -> None:
+    """Make one segment of the last ones of an input, when there are many of one level, and all are small."""
+    while True:
+        last = [s for s in head.segments if s.port == i][-FAN:]
+        size = sum(s.size for s in last)
+        if len(last) < FAN or last[0].level != last[-1].level or size > SEGMENT_BYTES:
+            return
+        batch = merge([_fetch(store, s.key) for s in last])
+        for s in last:
+            store.remove(s.key)
+            head.segments.remove(s)
+        end, level = max(s.end for s in last), last[0].level + 1
+        head.segments.append(Segment(put(head, store, batch), i, end, size, level))
 
 
 def _snapshot(port: Port, window: Window) -> pa.RecordBatch:

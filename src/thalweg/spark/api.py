@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as t
 
 from thalweg.catalog.durations import parse_duration
 from thalweg.errors import UserError
@@ -118,6 +119,7 @@ def _run(
         for name, df in streams.items()
     ]
     schemas = {name: df.schema for name, df in streams.items()}
+    _same_clock(spark, {name: schemas[name][times[name]].dataType for name in streams})
     job = compiled(spark, [query], infos, schemas, keep_late=late is not None)
     files = None if late is None else LateFiles(Path(late).absolute(), schemas)
     if kinds == {False}:
@@ -125,6 +127,17 @@ def _run(
     direct = Direct.of(job, schemas)
     flow = joined(job, streams, late=files, direct=direct)
     return results(flow.observe("thalweg", reports(direct)), job, 0, schemas, direct)
+
+
+def _same_clock(spark: SparkSession, kinds: Mapping[str, t.DataType]) -> None:
+    """Refuse to compare instants with times without a zone, unless both run alike."""
+    bare = [name for name, kind in kinds.items() if isinstance(kind, t.TimestampNTZType)]
+    zone = str(spark.conf.get("spark.sql.session.timeZone"))
+    if bare and len(bare) < len(kinds) and zone not in ("UTC", "Z", "Etc/UTC", "GMT", "+00:00"):
+        raise UserError(
+            f"the times of {', '.join(bare)} have no time zone, those of the other streams have one",
+            remedy="cast them to TIMESTAMP first, or set spark.sql.session.timeZone to UTC",
+        )
 
 
 def _for(alias: str, value: object, what: str) -> object:

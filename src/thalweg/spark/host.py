@@ -28,7 +28,7 @@ from thalweg.spark.typing import typed_query
 from thalweg.spark.unpack import Direct
 from thalweg.spark.worker import cache_of, check_place, forget_at_exit, settle
 
-_FLUSH_ROWS = 1 << 20  # of a partition, at most so many rows are held before they are packed
+_FLUSH_ROWS, _FLUSH_BYTES = 1 << 20, 1 << 28  # of a partition, about so much is held before it is packed
 _KEY = t.StructType([t.StructField("k", t.LongType())])
 _VALUE = t.StructType([t.StructField("v", t.BinaryType())])
 
@@ -139,14 +139,15 @@ def _packer(spec: PackSpec) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle()
         held: list[pa.RecordBatch] = []
-        count = 0
+        count = size = 0
         for batch in batches:
             if batch.num_rows:
                 held.append(batch)
                 count += batch.num_rows
-            if count >= _FLUSH_ROWS:
+                size += batch.nbytes
+            if count >= _FLUSH_ROWS or size >= _FLUSH_BYTES:
                 yield from emit(held)
-                held, count = [], 0
+                held, count, size = [], 0, 0
         if held:
             yield from emit(held)
 

@@ -7,10 +7,12 @@ killed one has left behind is removed by the next worker that starts on the mach
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import gc
 import os
 import shutil
+import time
 from pathlib import Path
 
 from pyspark import TaskContext
@@ -24,6 +26,7 @@ from thalweg.programs.state import Cache
 from thalweg.spark.packets import murmur3
 
 _MEMORY = Path("/dev/shm")
+_LONG_S = 600.0
 _caches: dict[tuple[str, int], Cache] = {}
 
 
@@ -38,14 +41,30 @@ def settle() -> None:
 
 def cache_of(job: str, group: int, spec: JoinSpec) -> Cache:
     """The cache of one bucket in this process."""
-    slot = (job, group)
+    context = TaskContext.get()
+    run = context and context.getLocalProperty(
+        "spark.jobGroup.id"
+    )  # of two queries over one join, each its own
+    slot = (f"{job}-{run}", group)
     if slot not in _caches:
         root = None if spec.held or spec.slide is not None else _root()
         if root is None:
             _caches[slot] = OwnCache()
         else:
-            _caches[slot] = SharedCache(SharedWindows(root / job), str(group))
+            _forget_ended(root, slot[0])
+            _caches[slot] = SharedCache(SharedWindows(root / slot[0]), str(group))
     return _caches[slot]
+
+
+def _forget_ended(root: Path, job: str) -> None:
+    """Free the memory of jobs that have long done nothing. Should one go on, it rebuilds from its state."""
+    for folder in root.glob("*"):
+        with contextlib.suppress(OSError):
+            if folder.name != job and time.time() - folder.stat().st_mtime > _LONG_S:
+                shutil.rmtree(folder, ignore_errors=True)
+    for slot in [s for s in _caches if s[0] != job and not (root / s[0]).exists()]:
+        if isinstance(_caches[slot], SharedCache):
+            del _caches[slot]
 
 
 def check_place(group: int, partitions: int) -> None:
