@@ -205,7 +205,7 @@ def test_long_windows_of_small_batches_have_few_segments(monkeypatch: pytest.Mon
     host = LocalHost(job((ranged("x", "s", size=1000), ranged("y", "t", size=1000)), buckets=1))
     for step in range(100):
         host.push({"s": rows((step, "a", step)), "t": rows((step, f"b{step}", step))})
-        assert all(len(store) <= 1 + 2 * 2 * 5 for store in host.stores.values())
+        assert all(len(store) <= 1 + 2 * (4 * 3 + 10) for store in host.stores.values())
     host.forget()
     host.push({"t": rows((100, "a", 100))})
     assert found(host, "x", "y") == [(i, 100) for i in range(100)]

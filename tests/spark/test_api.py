@@ -59,7 +59,10 @@ def keyed(kind, values, name, seconds):
     )
 
 
-@pytest.mark.parametrize("name", KEYS)
+QUICK = ("int and long", "string", "wide decimal", "int and double", "timestamp", "double")
+
+
+@pytest.mark.parametrize("name", [k if k in QUICK else pytest.param(k, marks=pytest.mark.long) for k in KEYS])
 def test_keys(spark, tmp_path, name):
     (one, other), values = KEYS[name]
     others = [int(v) if other == "int" and v is not None and v == v else v for v in values]

@@ -215,11 +215,11 @@ def _log(port: Port, head: Head, store: Store, i: int, tuples: Delta, bound: int
 
 
 def _merge(head: Head, store: Store, i: int) -> None:
-    """Make one segment of the last ones of an input, when there are many of one level, and all are small."""
-    while True:
-        last = [s for s in head.segments if s.port == i][-FAN:]
+    """Where an input has many segments, make one of the last ones, if they are of one level and small."""
+    while len(own := [s for s in head.segments if s.port == i]) > 4 * FAN:
+        last = own[-FAN:]
         size = sum(s.size for s in last)
-        if len(last) < FAN or last[0].level != last[-1].level or size > SEGMENT_BYTES:
+        if last[0].level != last[-1].level or size > SEGMENT_BYTES:
             return
         batch = merge([_fetch(store, s.key) for s in last])
         for s in last:
