@@ -19,7 +19,8 @@ from thalweg.kernel.shared import SharedWindows
 from thalweg.oracle import reference
 from thalweg.programs import state
 from thalweg.programs.cache import SharedCache
-from thalweg.programs.compile import StreamInfo, TypedQuery, compile_job
+from thalweg.programs.compile import compile_job
+from thalweg.programs.job import StreamInfo, TypedQuery
 from thalweg.programs.local import LocalHost
 from thalweg.programs.packet import Kind
 from thalweg.query.model import Equality, Expr, Input, Output, Query, Window, WindowKind

@@ -98,6 +98,11 @@ class Counters:
     matches: np.ndarray
 
 
+def others(bounds: Sequence[int], i: int) -> int:
+    """The least time that any input but one can still bring: what ends before it can meet nothing more."""
+    return min(b for j, b in enumerate(bounds) if j != i)
+
+
 class NWayJoin:
     """The windows of all inputs and the join of batches against them.
 
@@ -143,7 +148,7 @@ class NWayJoin:
     def expire(self, bounds: Sequence[int]) -> None:
         """Forget what can meet nothing more: bounds[j] is the least start that input j can still bring."""
         for i, window in enumerate(self.windows):
-            window.expire(min(b for j, b in enumerate(bounds) if j != i))
+            window.expire(others(bounds, i))
 
     def sequence(self, head: int) -> list[int]:
         """The probing sequence of one input: the windows that yield the fewest combinations first."""

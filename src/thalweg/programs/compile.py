@@ -11,69 +11,14 @@ from thalweg.errors import UserError
 from thalweg.kernel.columns import fixed_dtype, is_bytes, stored_type
 from thalweg.kernel.keys import is_exact
 from thalweg.kernel.window import NEVER
+from thalweg.programs.alias import Alias, restorable, share
+from thalweg.programs.job import Job, QueryPlan, StreamInfo, StreamPlan, TypedQuery
 from thalweg.programs.pack import TIME, KeyPart, PackPort, PackSpec
 from thalweg.programs.spec import KEY, SEQ, START, Field, JoinSpec, OutputField, Port, Target, Watched
 from thalweg.query import classes
-from thalweg.query.model import Equality, Expr, Query, Window, WindowKind, quoted
+from thalweg.query.model import Expr, Query, WindowKind, quoted
 from thalweg.query.rename import unqualified
 from thalweg.query.tree import Node, join_tree
-
-
-@dataclass(frozen=True)
-class StreamInfo:
-    """What operators must know of a stream: its columns and how its time runs, in microseconds."""
-
-    name: str
-    columns: Mapping[str, pa.DataType]
-    time: str
-    lateness: int
-    idle: int | None = None
-    max_ahead: int | None = None
-    order: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class TypedQuery:
-    """A query whose equalities compare values of one type on both sides, and the types of those sides."""
-
-    query: Query
-    equalities: tuple[Equality, ...]
-    kinds: Mapping[str, pa.DataType]  # by the text of a side
-
-
-@dataclass(frozen=True)
-class StreamPlan:
-    """How one stream enters: what Spark evaluates of each row, and how it is packed; at which stage."""
-
-    stream: str
-    select: tuple[tuple[str, str], ...]  # (Spark SQL, column name)
-    pack: PackSpec
-    stage: int
-
-
-@dataclass(frozen=True)
-class QueryPlan:
-    """What comes out for one query: the columns of its result packets."""
-
-    query: Query
-    fields: tuple[tuple[str, str, pa.DataType], ...]  # alias, column, type
-    same: Mapping[tuple[str, str], tuple[str, str]]  # columns that are not sent: equal to one that is
-    times: tuple[tuple[str, str], ...]  # the time columns of all aliases; the greatest is the result's time
-
-
-@dataclass(frozen=True)
-class Job:
-    """All operators of a set of queries: by stage and group, and the streams that feed them."""
-
-    stages: tuple[Mapping[int, JoinSpec], ...]
-    streams: tuple[StreamPlan, ...]
-    queries: tuple[QueryPlan, ...]
-
-    @property
-    def held(self) -> bool:
-        """Whether anything waits for event time to pass, so that the end of the streams must be told."""
-        return any(spec.held or spec.slide is not None for stage in self.stages for spec in stage.values())
-
 
 Labels = Callable[[int], Sequence[int]]
 """Labels for groups of packets: given n, at least n of them, all different, always the same ones first."""
@@ -92,41 +37,6 @@ def compile_job(
     for number, query in enumerate(queries):
         builder.add(number, query)
     return builder.job()
-
-
-@dataclass
-class _Alias:
-    """One alias while its query is being compiled."""
-
-    alias: str
-    info: StreamInfo
-    window: Window
-    keys: dict[int, Expr]
-    types: dict[int, pa.DataType]
-    columns: tuple[str, ...]
-    same: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-
-    @property
-    def sent(self) -> list[str]:
-        """The columns that go on after its join; the others equal one of another alias that does."""
-        return [c for c in self.columns if c not in self.same]
-
-    def plain(self, c: int) -> str | None:
-        """The column that is this alias's key in a class, when the key is just a column."""
-        for name in self.info.columns:
-            if self.keys[c].sql == Expr.column(self.alias, name).sql:
-                return name
-        return None
-
-    def word(self, c: int) -> str:
-        return f"#word.{self.alias}.{c}"
-
-    def value(self, c: int) -> str:
-        """The field that holds the comparable value: the column itself where that is stored anyway."""
-        name = self.plain(c)
-        if name in self.columns and is_bytes(self.types[c]):
-            return f"{self.alias}.{name}"
-        return f"#value.{self.alias}.{c}"
 
 
 @dataclass
@@ -188,33 +98,19 @@ class _Builder:
         times = tuple((a.alias, a.info.time) for a in aliases.values())
         self.plans.append(QueryPlan(query, fields, same, times))
 
-    def _aliases(self, typed: TypedQuery) -> dict[str, _Alias]:
+    def _aliases(self, typed: TypedQuery) -> dict[str, Alias]:
         out = {}
         for i in typed.query.inputs:
             keys = {c: members[i.alias][0] for c, members in enumerate(self._classes) if i.alias in members}
             types = {c: typed.kinds[e.sql] for c, e in keys.items()}
             columns = typed.query.columns_after_join(i.alias)
-            out[i.alias] = _Alias(i.alias, self.infos[i.stream], i.window, keys, types, columns)
+            out[i.alias] = Alias(i.alias, self.infos[i.stream], i.window, keys, types, columns)
         for c in range(len(self._classes)):
-            self._share(c, [a for a in out.values() if c in a.keys])
+            share(c, [a for a in out.values() if c in a.keys])
         return out
 
-    def _share(self, c: int, members: Sequence[_Alias]) -> None:
-        """Key columns that are equal in every result are sent once."""
-        carriers: dict[pa.DataType, tuple[str, str]] = {}
-        for a in members:
-            name = a.plain(c)
-            if name is None or name not in a.sent:
-                continue
-            kind = a.info.columns[name]
-            if not (_restorable(kind) or is_bytes(kind)):
-                continue
-            carrier = carriers.setdefault(kind, (a.alias, name))
-            if carrier != (a.alias, name):
-                a.same = {**a.same, name: carrier}
-
     def _watch(
-        self, aliases: Mapping[str, _Alias], node: Node, groups: Sequence[int], stage: int
+        self, aliases: Mapping[str, Alias], node: Node, groups: Sequence[int], stage: int
     ) -> tuple[Watched, ...]:
         """Streams of the query that this join does not read; where any may fall idle, it hears of them."""
         if all(a.info.idle is None for a in aliases.values()):
@@ -226,17 +122,17 @@ class _Builder:
             heard += [(stage, group, len(node.inputs) + i) for group in groups]
         return tuple(Watched(info.lateness, info.idle) for info in infos.values())
 
-    def _carrier(self, aliases: Mapping[str, _Alias], node: Node, c: int) -> _Alias:
+    def _carrier(self, aliases: Mapping[str, Alias], node: Node, c: int) -> Alias:
         """The member of a node's result that brings the key of a class to the next join."""
         return next(a for a in aliases.values() if a.alias in node.aliases and c in a.keys)
 
-    def _exact(self, a: _Alias, classes_: Sequence[int]) -> bool:
+    def _exact(self, a: Alias, classes_: Sequence[int]) -> bool:
         return len(classes_) == 1 and is_exact(a.types[classes_[0]])
 
-    def _verify(self, a: _Alias, c: int) -> str:
+    def _verify(self, a: Alias, c: int) -> str:
         return a.word(c) if is_exact(a.types[c]) else a.value(c)
 
-    def _needed(self, query: Query, aliases: Mapping[str, _Alias], tree: Sequence[Node]) -> list[set[str]]:
+    def _needed(self, query: Query, aliases: Mapping[str, Alias], tree: Sequence[Node]) -> list[set[str]]:
         """For each node, the fields that anything after it still reads."""
         out: list[set[str]] = []
         for n, node in enumerate(tree):
@@ -255,7 +151,7 @@ class _Builder:
 
     def _port(
         self,
-        aliases: Mapping[str, _Alias],
+        aliases: Mapping[str, Alias],
         tree: Sequence[Node],
         node: Node,
         index: int,
@@ -314,7 +210,7 @@ class _Builder:
 
     def _fields(
         self,
-        a: _Alias,
+        a: Alias,
         exact: Sequence[int] | None,
         wanted: set[str],
         source: bool = False,
@@ -326,7 +222,7 @@ class _Builder:
             held = ""
             if source and c == a.info.time:
                 held = START
-            elif source and exact and a.plain(exact[0]) == c and _restorable(kind):
+            elif source and exact and a.plain.get(exact[0]) == c and restorable(kind):
                 held = KEY
             out.append(Field(f"{a.alias}.{c}", kind if held else stored_type(kind), held))
         for n, kind in a.types.items():
@@ -340,7 +236,7 @@ class _Builder:
 
     def _pack(
         self,
-        a: _Alias,
+        a: Alias,
         node: Node,
         port: Port,
         index: int,
@@ -360,7 +256,7 @@ class _Builder:
             word = a.word(c) if a.word(c) in names else None
             value = a.value(c) if a.value(c) in names and a.value(c).startswith("#") else None
             key = unqualified(a.keys[c])
-            if filters and a.plain(c) is None:  # a cast may fail on rows that a filter was to keep from it
+            if filters and c not in a.plain:  # a cast may fail on rows that a filter was to keep from it
                 key = f"CASE WHEN {_all(filters)} THEN {key} END"
             keys.append(KeyPart(column(key), word, value))
         wanted = [c for c in a.columns if not names[f"{a.alias}.{c}"].held]
@@ -405,8 +301,3 @@ class _Builder:
 
 def _all(filters: Sequence[Expr]) -> str:
     return " AND ".join(f"({unqualified(f)})" for f in filters)
-
-
-def _restorable(kind: pa.DataType) -> bool:
-    """Whether a value can be had back from its key word: a float's zeros and NaNs were made one."""
-    return is_exact(kind) and not pa.types.is_floating(kind) and not pa.types.is_decimal(kind)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from thalweg.programs.cache import OwnCache
-from thalweg.programs.compile import Job, StreamPlan
+from thalweg.programs.job import Job, StreamPlan
 from thalweg.programs.join import JoinProgram
 from thalweg.programs.pack import pack_batch
 from thalweg.programs.packet import Kind, Packet

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.kernel.columns import Allocator, FixedColumn
-from thalweg.kernel.nway import Delta, InputSpec, NWayJoin
+from thalweg.kernel.nway import Delta, InputSpec, NWayJoin, others
 from thalweg.kernel.window import ANY_ORDER, NEVER, Window
 from thalweg.programs.arrivals import Ends
 from thalweg.programs.batches import delta, ints
@@ -105,11 +105,6 @@ class Runtime:
     @property
     def nbytes(self) -> int:
         return sum(w.nbytes for w in self.join.windows)
-
-
-def others(bounds: Sequence[int], i: int) -> int:
-    """The least time that any input but one can still bring: what ends before it can meet nothing more."""
-    return min(b for j, b in enumerate(bounds) if j != i)
 
 
 def make_join(spec: JoinSpec, allocs: Sequence[Allocator] | None = None) -> NWayJoin:

@@ -15,7 +15,8 @@ from pyspark.sql import types as t
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from thalweg.programs.cache import OwnCache
-from thalweg.programs.compile import Job, StreamInfo, StreamPlan, compile_job
+from thalweg.programs.compile import compile_job
+from thalweg.programs.job import Job, StreamInfo, StreamPlan
 from thalweg.programs.join import JoinProgram
 from thalweg.programs.local import MemoryStore
 from thalweg.programs.pack import PackSpec, pack_batch

@@ -13,7 +13,7 @@ from pyspark.sql import types as t
 
 from thalweg.catalog.model import Stream
 from thalweg.errors import UserError
-from thalweg.programs.compile import StreamInfo
+from thalweg.programs.job import StreamInfo
 from thalweg.spark.session import session
 from thalweg.spark.typing import stream_info
 

@@ -11,7 +11,7 @@ from pyspark.sql import types as t
 from pyspark.sql.pandas.types import to_arrow_type
 
 from thalweg.errors import UserError
-from thalweg.programs.compile import StreamInfo, TypedQuery
+from thalweg.programs.job import StreamInfo, TypedQuery
 from thalweg.query.model import Equality, Expr, Query
 from thalweg.query.rename import rename, unqualified
 

@@ -19,7 +19,7 @@ from pyspark.sql import functions as fn
 from pyspark.sql import types as t
 
 from thalweg.kernel.columns import decode
-from thalweg.programs.compile import Job, QueryPlan
+from thalweg.programs.job import Job, QueryPlan
 from thalweg.programs.packet import Kind, Packet, load
 from thalweg.programs.spec import START
 from thalweg.query.model import RESULT_TIME, quoted
