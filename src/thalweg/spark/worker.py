@@ -34,8 +34,8 @@ _caches: dict[tuple[str, int], Cache] = {}
 def settle() -> None:
     """To be called by a worker when it has loaded what it needs.
 
-    PySpark collects garbage after every task, and would walk through all that is loaded each time, which takes
-    longer than many a task.
+    PySpark collects garbage after every task, and would walk through all that is loaded each time, which
+    takes longer than many a task.
     """
     gc.freeze()
 
