@@ -11,7 +11,7 @@ help:
 	@echo "make test-long    all tests: many kills, large random sweeps"
 	@echo "make lint         the linters and the type checker"
 	@echo "make setup        only create .venv with what the others need"
-	@echo "make bench        measure the join beside Spark's own cascade"
+	@echo "make bench        measure the join beside Spark's own cascade, and the planners"
 	@echo "make bench-peers  measure Flink and DuckDB on the same data"
 	@echo "make clean        remove what the others have made, .venv apart"
 
@@ -38,6 +38,7 @@ bench: setup
 	@$(PYTHON) -m thalweg bench join --workload all
 	@$(PYTHON) -m thalweg bench batch
 	@$(PYTHON) -m thalweg bench windows
+	@$(PYTHON) -m thalweg bench planners
 
 bench-peers: setup
 	@$(PYTHON) benchmarks/peers/run.py

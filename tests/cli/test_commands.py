@@ -67,7 +67,7 @@ def test_plans_of_several_queries_are_saved_in_order(folder, thalweg):
         (("plan", "a-b.sql", "--catalog", "catalog.yaml"), "'a-b' can't be a query's name"),
         (("plan", "bad.sql", "--catalog", "catalog.yaml"), "bad.sql"),
         (("plan", "q.sql", "sub/q.sql", "--catalog", "catalog.yaml"), "two queries are called 'q'"),
-        ((*PLAN, "--planner", "best"), "there are auto, local"),
+        ((*PLAN, "--planner", "best"), "there are auto, local, simple"),
         ((*PLAN, "--objective", "fame"), "bytes, usage, dollars, time"),
         ((*PLAN, "--deliver-to", "n3"), "n1, n2"),
         ((*PLAN, "--set", "height=3"), "width"),
@@ -93,8 +93,15 @@ def test_wrong_input_is_one_message_and_status_2(folder, thalweg, arguments, mes
     assert message in wrong(thalweg(*arguments, "--json"))
 
 
+NAMES = [
+    *("auto", "local", "simple", "streamjoinopt", "exhaustive", "top-down", "bottom-up", "npc", "optimal"),
+    *("pmjoin", "pmjoin-optimal"),
+    *("linear-greedy", "semijoin-greedy", "semijoin-exhaustive", "linear-optimal"),
+]
+
+
 def test_planners(thalweg):
-    assert [p["name"] for p in thalweg("planners", "--json").json["planners"]] == ["auto", "local"]
+    assert [p["name"] for p in thalweg("planners", "--json").json["planners"]] == NAMES
     assert "local" in thalweg("planners").out
 
 
@@ -127,7 +134,7 @@ def test_a_fault_of_ours_is_short_unless_asked(folder, thalweg, monkeypatch):
     def broken(*_, **__):
         raise RuntimeError("first line\nsecond line")
 
-    monkeypatch.setattr("thalweg.plan.planners.make_plan", broken)
+    monkeypatch.setattr("thalweg.planners.table.make_plan", broken)
     result = thalweg(*PLAN, "--json")
     assert (result.status, result.out) == (1, "")
     assert result.err == "thalweg: RuntimeError: first line (THALWEG_DEBUG=1 shows where)\n"
@@ -139,7 +146,7 @@ def test_interrupted(folder, thalweg, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("thalweg.plan.planners.make_plan", interrupt)
+    monkeypatch.setattr("thalweg.planners.table.make_plan", interrupt)
     stopped = thalweg(*PLAN)
     assert (stopped.status, stopped.err) == (1, "thalweg: interrupted\n")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from thalweg.bench import batch as batches
-from thalweg.bench import kernel, report
+from thalweg.bench import growth, kernel, report
+from thalweg.bench import planners as planning
 from thalweg.bench.data import WORKLOADS, workload
 from thalweg.bench.join import Comparison, ResultsDifferError, compare
 from thalweg.bench.side import SIDES
@@ -20,7 +22,7 @@ from thalweg.errors import UserError
 HEADLINE = "1500k"
 """The workload whose ratio is `ratio_to_best_spark`."""
 
-app = typer.Typer(help="Measure the join beside Spark's own cascade.", no_args_is_help=True)
+app = typer.Typer(help="Measure the join beside Spark's own cascade, and the planners.", no_args_is_help=True)
 
 Out = Annotated[Path, typer.Option(help="Where tables and plots go.")]
 Data = Annotated[Path, typer.Option(help="Where the generated streams are kept.")]
@@ -127,6 +129,30 @@ def windows(
     for row in rows:
         table.add_row(*row)
     Console().print(table)
+
+
+@app.command()
+def planners(
+    *,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Much smaller problems, for a quick look; writes nothing.")
+    ] = False,
+    out: Out = Path("benchmarks/results"),
+    as_json: AsJson = False,
+) -> None:
+    """Say how long the planners plan, against what they must reach, and how that grows."""
+    console, errors = Console(width=None if sys.stdout.isatty() else 200), Console(stderr=True)
+    done = planning.run(lambda line: errors.print(line, highlight=False), quick=quick)
+    paths = [] if quick else growth.write(done, out)
+    if as_json:
+        print(json.dumps(done.to_json()))
+        return
+    table = Table(*growth.COLUMNS)
+    for row in growth.rows(done.measured):
+        table.add_row(*row)
+    console.print(table)
+    for line in (*done.skipped, *(["Written: " + ", ".join(map(str, paths))] if paths else [])):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def _sides(text: str) -> list[str]:

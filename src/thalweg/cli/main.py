@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from thalweg.cli import demo, plan, run, verify
+from thalweg.cli import compare, demo, plan, run, verify
 from thalweg.errors import UserError
 
 app = typer.Typer(
@@ -46,6 +46,7 @@ def _root(
 
 app.command("plan")(plan.plan)
 app.command("planners")(plan.planners)
+app.command("compare")(compare.compare)
 app.command("run")(run.run)
 app.command("verify")(verify.verify)
 app.command("demo")(demo.demo)
@@ -61,7 +62,7 @@ if importlib.util.find_spec("thalweg.bench") and importlib.util.find_spec("thalw
 
     @app.command("bench", context_settings=_HANDED_ON)
     def _bench(context: typer.Context) -> None:
-        """Measure the join beside Spark's own cascade."""
+        """Measure the join beside Spark's own cascade, and the planners."""
         from thalweg.bench.cli import app as bench
 
         command = typer.main.get_command(bench)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,7 @@ from thalweg.cli import options as given
 from thalweg.errors import UserError
 
 if TYPE_CHECKING:
-    from thalweg.plan.document import Plan
+    from thalweg.plan.document import Plan, PlannedQuery
     from thalweg.plan.options import PlanOptions
 
 
@@ -27,18 +28,29 @@ def plan(
         Path | None,
         typer.Option("--save", metavar="PLAN.json", help="Keep the plan for `thalweg run --plan`."),
     ] = None,
+    picture: Annotated[
+        Path | None,
+        typer.Option("--picture", metavar="FILE", help="Draw the plan as a map, in a .svg or .png."),
+    ] = None,
     as_json: given.AsJson = False,
 ) -> None:
     """Show how queries would be deployed and what that would cost."""
     from thalweg.cli.inputs import print_json, read_catalog, read_queries
-    from thalweg.plan.planners import make_plan
+    from thalweg.planners.table import make_plan
+    from thalweg.report import check_path
 
+    if picture is not None:
+        check_path(picture)
     read = read_catalog(catalog)
     made = make_plan(
         read_queries(queries, read), read, plan_options(planner, objective, deliver_to, settings)
     )
     if save is not None:
         made.save(save)
+    if picture is not None:
+        from thalweg.report import map as map_
+
+        map_.draw(made, read, picture)
     if as_json:
         print_json(made.to_json())
     else:
@@ -60,7 +72,7 @@ def plan_options(
 def planners(as_json: given.AsJson = False) -> None:
     """List the planners and the settings they take."""
     from thalweg.cli.inputs import print_json
-    from thalweg.plan.planners import PLANNERS
+    from thalweg.planners.table import PLANNERS
 
     if as_json:
         print_json(
@@ -78,6 +90,8 @@ def planners(as_json: given.AsJson = False) -> None:
             }
         )
         return
+    import sys
+
     from rich.console import Console
     from rich.table import Table
 
@@ -85,24 +99,25 @@ def planners(as_json: given.AsJson = False) -> None:
     for p in PLANNERS:
         settings = ", ".join(f"{k}={'|'.join(v)}" for k, v in p.settings.items())
         table.add_row(p.name, p.family, p.paper, p.summary, settings)
-    Console().print(table)
-
-
-_UNITS = {
-    "bytes": "bytes/s between sites",
-    "usage": "bytes in flight between sites",
-    "dollars": "dollars/hour for transfer",
-    "time": "seconds of work a second",
-}
+    Console(width=None if sys.stdout.isatty() else 1000).print(table)
 
 
 def _show(made: Plan) -> None:
-    unit = _UNITS[made.objective]
+    from thalweg.cost.price import MODELS
+
+    unit = MODELS[made.objective].unit
     for query in made.queries:
-        typer.echo(f"{query.query}: planner {query.planner}, cost {query.cost:,.6g} {unit}")
+        typer.echo(f"{query.query}: planner {query.planner}, cost {query.cost:,.6g} {unit}{_added(query)}")
         typer.echo("\n".join(f"  {line}" for line in query.deployment.explain().splitlines()))
         if query.assumed:
             typer.echo("  assumed, as the catalog does not say:")
             for what in query.assumed:
                 typer.echo(f"    {what}")
     typer.echo(f"total: {made.total:,.6g} {unit}")
+
+
+def _added(query: PlannedQuery) -> str:
+    """What a query adds, where it shares something with those before it."""
+    if math.isclose(query.cost, query.marginal_cost, rel_tol=1e-9, abs_tol=1e-12):
+        return ""
+    return f", of which {query.marginal_cost:,.6g} is added to what is deployed already"

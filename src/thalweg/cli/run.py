@@ -55,6 +55,7 @@ def run(
             "this is not a folder", where=str(out), remedy="give a folder, or a new name, to --out"
         )
     options = RunOptions(parsed, read, _plan(parsed, read, plan, wanted), out, once, master)
+    _check_one_site(options.plan)
 
     from thalweg.spark.run import run as run_on_spark
 
@@ -71,7 +72,7 @@ def run(
 
 def _plan(queries: Sequence[Query], catalog: Catalog, path: Path | None, options: PlanOptions) -> Plan:
     from thalweg.plan.document import Plan
-    from thalweg.plan.planners import make_plan
+    from thalweg.planners.table import make_plan
 
     if path is None:
         return make_plan(queries, catalog, options)
@@ -79,6 +80,17 @@ def _plan(queries: Sequence[Query], catalog: Catalog, path: Path | None, options
     plan.check_is_of(queries, str(path))
     plan.check_fits(catalog, str(path))
     return plan
+
+
+def _check_one_site(plan: Plan) -> None:
+    for query in plan.queries:
+        sites = query.deployment.sites
+        if len(sites) > 1:
+            raise UserError(
+                f"query {query.query!r} is planned at several sites ({', '.join(sites)}); "
+                "running across sites is not supported yet",
+                remedy="put its streams at one site",
+            )
 
 
 def _show(metrics: Mapping[str, Any]) -> None:

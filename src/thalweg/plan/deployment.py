@@ -5,28 +5,38 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from thalweg.errors import UserError
 
 _OPERATOR_KEYS = ("id", "kind", "site", "inputs")
+_WORK = "work_s"
 _EDGE_KEYS = ("from", "to", "from_site", "to_site", "streams", "tuples_per_s", "bytes_per_s")
+_CARRIES = "carries"
+TUPLES = "tuples"
 
 
 @dataclass(frozen=True)
 class Operator:
-    """Something done at a site; `details` say what, by keys that depend on the kind."""
+    """Something done at a site; `details` say what, by keys that depend on the kind.
+
+    `work_s` is an estimate of the seconds of work a second that it takes.
+    """
 
     id: str
     kind: str
     site: str
     inputs: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    work_s: float = 0.0
 
     def __post_init__(self) -> None:
-        if taken := set(_OPERATOR_KEYS) & set(self.details):
+        if taken := {*_OPERATOR_KEYS, _WORK} & set(self.details):
             raise ValueError(f"operator {self.id}: details can't be called {', '.join(sorted(taken))}")
+        if not (math.isfinite(self.work_s) and self.work_s >= 0):
+            raise ValueError(f"operator {self.id}: {self.work_s} seconds can't be its work")
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -35,12 +45,13 @@ class Operator:
             "site": self.site,
             "inputs": list(self.inputs),
             **self.details,
+            **({_WORK: self.work_s} if self.work_s else {}),
         }
 
 
 @dataclass(frozen=True)
 class Edge:
-    """What flows from one operator to another: whose tuples, and how much of them."""
+    """What flows from one operator to another: whose tuples or keys, and how much of them."""
 
     source: str
     target: str
@@ -49,6 +60,7 @@ class Edge:
     streams: tuple[str, ...]
     tuples_per_s: float
     bytes_per_s: float
+    carries: str = TUPLES
 
     def __post_init__(self) -> None:
         for rate in (self.tuples_per_s, self.bytes_per_s):
@@ -64,6 +76,7 @@ class Edge:
             "streams": list(self.streams),
             "tuples_per_s": self.tuples_per_s,
             "bytes_per_s": self.bytes_per_s,
+            **({_CARRIES: self.carries} if self.carries != TUPLES else {}),
         }
 
 
@@ -90,7 +103,7 @@ class Deployment:
         if len(by_id) < len(self.operators):
             raise ValueError("two operators have the same id")
         for operator in self.operators:
-            if unknown := sorted(set(operator.inputs) - by_id.keys()):
+            if unknown := [i for i in operator.inputs if i not in by_id]:
                 raise ValueError(f"operator {operator.id} reads {', '.join(unknown)}, which does not exist")
             if len(set(operator.inputs)) < len(operator.inputs):
                 raise ValueError(f"operator {operator.id} reads the same input twice")
@@ -108,7 +121,18 @@ class Deployment:
             raise ValueError(f"operators feed each other in a circle: {' -> '.join(error.args[1])}") from None
 
     def operator(self, id_: str) -> Operator:
-        return next(o for o in self.operators if o.id == id_)
+        return self._by_id[id_]
+
+    def edge(self, source: str, target: str) -> Edge:
+        return self._by_ends[source, target]
+
+    @cached_property
+    def _by_id(self) -> dict[str, Operator]:
+        return {o.id: o for o in self.operators}
+
+    @cached_property
+    def _by_ends(self) -> dict[tuple[str, str], Edge]:
+        return {(e.source, e.target): e for e in self.edges}
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -150,7 +174,7 @@ class Deployment:
             f"{pad}{operator.id}: {operator.kind} at {operator.site}" + (f" ({details})" if details else "")
         )
         for name in operator.inputs:
-            edge = next(e for e in self.edges if (e.source, e.target) == (name, operator.id))
+            edge = self.edge(name, operator.id)
             way = (
                 "" if edge.source_site == edge.target_site else f", {edge.source_site} to {edge.target_site}"
             )
@@ -167,12 +191,12 @@ def _shown(value: Any) -> str:
     return str(value)
 
 
-def _only(data: Any, keys: tuple[str, ...], what: str) -> None:
+def _only(data: Any, keys: tuple[str, ...], what: str, more: tuple[str, ...] = ()) -> None:
     if not isinstance(data, dict):
         raise ValueError(f"{what} is an object, not {type(data).__name__}")
     if missing := [k for k in keys if k not in data]:
         raise ValueError(f"{what} lacks {', '.join(missing)}")
-    if unknown := sorted(set(data) - set(keys)):
+    if unknown := sorted(set(data) - {*keys, *more}):
         raise ValueError(f"{what} has {', '.join(unknown)}, which this version does not know")
 
 
@@ -203,14 +227,18 @@ def _operator(data: Any) -> Operator:
         raise ValueError("an operator is not an object")
     if missing := [k for k in _OPERATOR_KEYS if k not in data]:
         raise ValueError(f"an operator lacks {', '.join(missing)}")
-    details = {k: v for k, v in data.items() if k not in _OPERATOR_KEYS}
+    details = {k: v for k, v in data.items() if k not in (*_OPERATOR_KEYS, _WORK)}
     id_, kind, site = (_text(data[k], f"an operator's {k}") for k in ("id", "kind", "site"))
-    return Operator(id_, kind, site, _names(data["inputs"], f"operator {id_}: inputs"), details)
+    inputs = _names(data["inputs"], f"operator {id_}: inputs")
+    return Operator(
+        id_, kind, site, inputs, details, _number(data.get(_WORK, 0.0), f"operator {id_}: work_s")
+    )
 
 
 def _edge(data: Any) -> Edge:
-    _only(data, _EDGE_KEYS, "an edge")
+    _only(data, _EDGE_KEYS, "an edge", (_CARRIES,))
     source, target, source_site, target_site = (_text(data[k], f"an edge's {k}") for k in _EDGE_KEYS[:4])
     streams = _names(data["streams"], "an edge's streams")
     tuples, size = (_number(data[k], f"an edge's {k}") for k in _EDGE_KEYS[5:])
-    return Edge(source, target, source_site, target_site, streams, tuples, size)
+    carries = _text(data.get(_CARRIES, TUPLES), "what an edge carries")
+    return Edge(source, target, source_site, target_site, streams, tuples, size, carries)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import groupby
 
 import sqlglot
@@ -172,7 +172,7 @@ class Query:
         if len(parts := connected(aliases, self.equalities)) > 1:
             raise ValueError(f"query {self.name}: no equality connects {' and '.join(map(str, parts))}")
 
-    @property
+    @cached_property
     def aliases(self) -> tuple[str, ...]:
         return tuple(i.alias for i in self.inputs)
 
@@ -182,7 +182,11 @@ class Query:
         return min((i.window.slide for i in self.inputs if i.window.slide), default=None)
 
     def input(self, alias: str) -> Input:
-        return next(i for i in self.inputs if i.alias == alias)
+        return self._by_alias[alias]
+
+    @cached_property
+    def _by_alias(self) -> dict[str, Input]:
+        return {i.alias: i for i in self.inputs}
 
     def columns_after_join(self, alias: str) -> tuple[str, ...]:
         """The columns of one input that outputs and conditions still read."""

@@ -1,0 +1,276 @@
+"""The sites as a graph, and what it costs to ship from one to another by the cheapest path.
+
+In every model, a shipment of b bytes a second over a link costs fixed + b * per_byte. The cheapest path is
+by that weight; where `fixed` is zero it is the same for every b. A small network keeps all its paths as
+matrices, a large one finds them from one site, or from many at once, with Dijkstra's algorithm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import connected_components, dijkstra, shortest_path
+
+from thalweg.catalog.model import Catalog
+from thalweg.cost.keys import Floats
+from thalweg.cost.model import Model
+from thalweg.errors import UserError
+
+Numbers = npt.NDArray[np.int64]
+
+SMALL = 2048
+"""Up to so many sites all pairs are kept."""
+TINY = 256
+"""Up to so many sites matrices are faster than Dijkstra's algorithm, however few links there are."""
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """The links between sites (by number) with their two weights; several links can be used in a row."""
+
+    sites: tuple[str, ...]
+    tails: Numbers
+    heads: Numbers
+    fixed: Floats
+    per_byte: Floats
+    once: bool = False
+    _rows: dict[tuple[int, float, bool], Floats] = field(default_factory=dict, repr=False)
+    _all: dict[float, Floats] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, catalog: Catalog, model: Model) -> Network:
+        """The catalog's network in a model's weights."""
+        sites = tuple(catalog.sites)
+        number = {s: i for i, s in enumerate(sites)}
+        n = len(sites)
+        if catalog.links.default is None:
+            pairs = [
+                (number[a], number[b], model.link(k, catalog.costs))
+                for (a, b), k in catalog.links.pairs.items()
+            ]
+            tails, heads = (np.array([p[k] for p in pairs], dtype=np.int64) for k in (0, 1))
+            weights = np.array([p[2] for p in pairs], dtype=float).reshape(-1, 2)
+            return cls(sites, tails, heads, weights[:, 0], weights[:, 1], model.once)
+        fixed, per_byte = (
+            np.full((n, n), weight) for weight in model.link(catalog.links.default, catalog.costs)
+        )
+        for (a, b), link in catalog.links.pairs.items():
+            fixed[number[a], number[b]], per_byte[number[a], number[b]] = model.link(link, catalog.costs)
+        tails, heads = np.nonzero(~np.eye(n, dtype=bool))
+        return cls(sites, tails, heads, fixed[tails, heads], per_byte[tails, heads], model.once)
+
+    @cached_property
+    def number(self) -> dict[str, int]:
+        return {s: i for i, s in enumerate(self.sites)}
+
+    def cost(self, source: int, target: int, bytes_per_s: float) -> float:
+        """What it costs to ship so much from one site to another; infinite where there is no path."""
+        return float(self.from_site(source, bytes_per_s)[target])
+
+    def from_site(self, source: int, bytes_per_s: float) -> Floats:
+        """What it costs to ship so much from one site to each."""
+        if self._keeps_pairs:
+            from_it: Floats = self.matrix(bytes_per_s)[source]
+            return from_it
+        return self._row(source, bytes_per_s, reverse=False)
+
+    def to_site(self, target: int, bytes_per_s: float) -> Floats:
+        """What it costs to ship so much from each site to one."""
+        if self._keeps_pairs:
+            to_it: Floats = self.matrix(bytes_per_s)[:, target]
+            return to_it
+        return self._row(target, bytes_per_s, reverse=True)
+
+    def matrix(self, bytes_per_s: float) -> Floats:
+        """What it costs to ship so much from each site to each."""
+        if self._linear:
+            return _times(self._pairs(1.0), bytes_per_s)
+        return self._pairs(bytes_per_s)
+
+    def among(self, sites: Sequence[int], bytes_per_s: float) -> Floats:
+        """What it costs to ship so much between some of the sites."""
+        if self._keeps_pairs:
+            return self.matrix(bytes_per_s)[np.ix_(sites, sites)]
+        return np.array([self.from_site(s, bytes_per_s)[list(sites)] for s in sites])
+
+    def spread(self, available: Floats, bytes_per_s: float) -> tuple[Floats, Numbers]:
+        """The least cost of having a stream at each site, and where it then comes from.
+
+        `available` is what it costs to have it at a site to begin with, infinite where it can't be.
+        """
+        n = len(self.sites)
+        here = np.arange(n)
+        if self.once:
+            return self._spread_once(available, bytes_per_s)
+        if n <= TINY or (self._keeps_pairs and self._dense):
+            ways = available[:, None] + self.matrix(bytes_per_s)
+            origin = ways.argmin(axis=0)
+            best = ways[origin, here]
+            return best, np.where(available <= best, here, origin)
+        starts = np.flatnonzero(np.isfinite(available))
+        if len(starts) == 0:
+            return available.copy(), here
+        # One more node, the last, leads to every site where the stream is available, at what that costs.
+        links, heads, ends = self._rows_of_links
+        graph = csr_matrix(
+            (
+                np.concatenate((_positive(self._weights(bytes_per_s)[links]), _positive(available[starts]))),
+                np.concatenate((heads, starts)),
+                np.append(ends, ends[-1] + len(starts)),
+            ),
+            shape=(n + 1, n + 1),
+        )
+        costs, before = dijkstra(graph, indices=n, return_predecessors=True)
+        return costs[:n], _origins(before[:n], n)
+
+    def check_paths(self, sources: Sequence[str], targets: Sequence[str]) -> None:
+        """Refuses streams that can't meet: each source must reach some common site, and the targets."""
+        _, part = self._parts
+        weak = {part[self.number[s]] for s in (*sources, *targets)}
+        if len(weak) > 1:
+            first = sources[0]
+            other = next(s for s in (*sources, *targets) if part[self.number[s]] != part[self.number[first]])
+            raise UserError(
+                f"there is no path between the sites {first} and {other}",
+                remedy="add links to the catalog, or a links.default",
+            )
+
+    @cached_property
+    def _parts(self) -> tuple[int, npt.NDArray[np.int32]]:
+        n = len(self.sites)
+        graph = csr_matrix((np.ones(len(self.tails)), (self.tails, self.heads)), shape=(n, n))
+        count, part = connected_components(graph, directed=True, connection="weak")
+        return int(count), part
+
+    @cached_property
+    def _keeps_pairs(self) -> bool:
+        """Whether the costs of all pairs are worth finding; seldom, where every amount has its own paths."""
+        return len(self.sites) <= (SMALL if self._linear else TINY)
+
+    @cached_property
+    def _dense(self) -> bool:
+        return len(self.tails) > len(self.sites) ** 2 / 16
+
+    @cached_property
+    def _rows_of_links(self) -> tuple[Numbers, Numbers, Numbers]:
+        """The links in the order of their tails, the heads in that order, and where each tail's links end."""
+        order = np.lexsort((self.heads, self.tails))
+        ends = np.concatenate(([0], np.cumsum(np.bincount(self.tails, minlength=len(self.sites)))))
+        return order, self.heads[order], ends
+
+    @cached_property
+    def _linear(self) -> bool:
+        """Whether the cheapest path is the same for any amount."""
+        return not np.any(self.fixed)
+
+    def _weights(self, bytes_per_s: float) -> Floats:
+        return self.fixed + self.per_byte * bytes_per_s
+
+    def _pairs(self, bytes_per_s: float) -> Floats:
+        if bytes_per_s not in self._all:
+            if len(self._all) > 256:
+                self._all.clear()
+            self._all[bytes_per_s] = self._shortest(bytes_per_s)
+        return self._all[bytes_per_s]
+
+    def _shortest(self, bytes_per_s: float) -> Floats:
+        n = len(self.sites)
+        weights = self._weights(bytes_per_s)
+        if self.once:
+            reach = self._reach
+            return np.where(reach, bytes_per_s * (1.0 - np.eye(n)), np.inf)
+        direct = np.full((n, n), np.inf)
+        direct[self.tails, self.heads] = weights
+        np.fill_diagonal(direct, 0.0)
+        if len(weights) and len(weights) == n * (n - 1) and 2 * weights.min() >= weights.max():
+            return direct  # no way round can be shorter
+        # Always a sparse graph: of a dense one SciPy drops all weights below 1e-8, taking them for no link.
+        graph = csr_matrix((_positive(weights), (self.tails, self.heads)), shape=(n, n))
+        found: Floats = shortest_path(graph, method="FW") if len(weights) > n * n / 8 else dijkstra(graph)
+        found[found < 1e-290] = 0.0
+        return found
+
+    def _row(self, site: int, bytes_per_s: float, *, reverse: bool) -> Floats:
+        scale = bytes_per_s if self._linear else 1.0
+        key = (site, 1.0 if self._linear else bytes_per_s, reverse)
+        if key not in self._rows:
+            n = len(self.sites)
+            if len(self._rows) > 4096:
+                self._rows.clear()
+            ends = (self.heads, self.tails) if reverse else (self.tails, self.heads)
+            weights = np.ones(len(self.tails)) if self.once else self._weights(key[1])
+            graph = csr_matrix((_positive(weights), ends), shape=(n, n))
+            found = dijkstra(graph, indices=site)
+            if self.once:
+                found = np.where(np.isinf(found), np.inf, 1.0)
+                found[site] = 0.0
+            found[found < 1e-290] = 0.0
+            self._rows[key] = found
+        return _times(self._rows[key], scale)
+
+    def _spread_once(self, available: Floats, bytes_per_s: float) -> tuple[Floats, Numbers]:
+        """Where distance does not count, what is cheapest anywhere within reach is cheapest everywhere."""
+        here = np.arange(len(self.sites))
+        best, origin = available.copy(), here.copy()
+        for part, after in self._order:
+            inside = np.flatnonzero(self._strong == part)
+            reaching = np.flatnonzero(np.isin(self._strong, [part, *after]))
+            cheapest = reaching[available[reaching].argmin()]
+            moved = available[cheapest] + bytes_per_s
+            closer = inside[moved < available[inside]]
+            best[closer], origin[closer] = moved, cheapest
+        return best, origin
+
+    @cached_property
+    def _strong(self) -> npt.NDArray[np.int32]:
+        n = len(self.sites)
+        graph = csr_matrix((np.ones(len(self.tails)), (self.tails, self.heads)), shape=(n, n))
+        return np.asarray(connected_components(graph, directed=True, connection="strong")[1], dtype=np.int32)
+
+    @cached_property
+    def _order(self) -> list[tuple[int, list[int]]]:
+        """Each strongly connected part, with all others from which it can be reached."""
+        into: dict[int, set[int]] = {int(p): set() for p in np.unique(self._strong)}
+        for a, b in {
+            (int(x), int(y)) for x, y in zip(self._strong[self.tails], self._strong[self.heads], strict=True)
+        }:
+            if a != b:
+                into[b].add(a)
+
+        def before(part: int, seen: set[int]) -> set[int]:
+            for p in into[part] - seen:
+                seen.add(p)
+                before(p, seen)
+            return seen
+
+        return [(p, sorted(before(p, set()))) for p in into]
+
+    @cached_property
+    def _reach(self) -> npt.NDArray[np.bool_]:
+        reach = np.zeros((len(self.sites),) * 2, dtype=bool)
+        for part, before in self._order:
+            reach[np.ix_(np.isin(self._strong, [part, *before]), self._strong == part)] = True
+        return reach
+
+
+def _times(costs: Floats, factor: float) -> Floats:
+    return costs * factor if factor else np.where(np.isinf(costs), np.inf, 0.0)
+
+
+def _positive(weights: Floats) -> Floats:
+    """Weights without zeros, which a sparse graph may take for no link."""
+    return np.maximum(weights, np.finfo(float).tiny)
+
+
+def _origins(before: npt.NDArray[np.int32], start: int) -> Numbers:
+    """From each node's predecessor to the first node of its path after `start`."""
+    here = np.arange(len(before))
+    origin = np.where((before == start) | (before < 0), here, before).astype(np.int64)
+    while not np.array_equal(origin, further := origin[origin]):
+        origin = further
+    return origin

@@ -1,0 +1,296 @@
+"""How many tuples flow: the rate and the window content of any set of streams.
+
+For a set S of streams with rates r and window contents w (tuples; pmjoin's lambda and W), of whose
+combinations a share F(S) agrees,
+
+    window(S) = F(S) * prod w_i                        pmjoin eq. 3
+    rate(S)   = F(S) * sum_i r_i * prod_{j != i} w_j   pmjoin eq. 2
+
+which is what applying the paper's equations to one join after another gives, in any order. F(S) is the
+product over all classes of equal attributes (`cost/keys.py`) and the conditions that S can decide.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from sqlglot import exp
+
+from thalweg.cost.keys import Floats, KeyClass, Selection
+from thalweg.cost.masks import mask_of, members
+from thalweg.cost.stats import DISTINCT, FOREVER_S, PASSES, Spread, Statistics
+from thalweg.cost.widths import Widths
+from thalweg.query import classes
+from thalweg.query.model import Expr, Input, Query, WindowKind
+
+_LARGEST = 1e300
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A stream of tuples or of partial results: its rate, its window's content, the width of a tuple."""
+
+    rate: float
+    window: float
+    width: float
+
+    @property
+    def bytes(self) -> float:
+        """Bytes a second."""
+        return self.rate * self.width
+
+
+@dataclass(frozen=True, eq=False)
+class Rates:
+    """Estimates for one query. Sets of streams are bit masks over `aliases`.
+
+    `rate` and `window` are of the single streams, after their own filters. `keys` are the expressions of
+    each class of equal attributes, by alias.
+    """
+
+    query: Query
+    statistics: Statistics
+    rate: Floats
+    window: Floats
+    classes: tuple[KeyClass, ...]
+    keys: tuple[Mapping[str, Sequence[Expr]], ...]
+    equal_width: bool = False
+    _flows: dict[int, Flow] = field(default_factory=dict, repr=False)
+    _widths: dict[int, float] = field(default_factory=dict, repr=False)  # the same in every part
+
+    @classmethod
+    def of(cls, query: Query, statistics: Statistics, *, equal_width: bool = False) -> Rates:
+        """Estimates from statistics; what these lack is assumed and noted there."""
+        number = {a: i for i, a in enumerate(query.aliases)}
+        rate, window = np.zeros(len(number)), np.zeros(len(number))
+        for i, one in enumerate(query.inputs):
+            rate[i], window[i] = _source(one, statistics)
+        keys = tuple(classes(query.equalities))
+        found = tuple(_key_class(by_alias, number, query, statistics) for by_alias in keys)
+        return cls(query, statistics, rate, window, found, keys, equal_width)
+
+    @cached_property
+    def aliases(self) -> tuple[str, ...]:
+        return self.query.aliases
+
+    @cached_property
+    def all(self) -> int:
+        """The mask of all streams."""
+        return (1 << len(self.aliases)) - 1
+
+    @cached_property
+    def sites(self) -> tuple[str, ...]:
+        """The site of each stream."""
+        streams = self.statistics.catalog.streams
+        return tuple(streams[i.stream].site for i in self.query.inputs)
+
+    @cached_property
+    def widths(self) -> Widths:
+        return Widths(self.query, self.statistics, self.equal_width)
+
+    def names(self, mask: int) -> tuple[str, ...]:
+        aliases = self.aliases
+        return tuple([aliases[i] for i in members(mask)])
+
+    def flow(self, mask: int) -> Flow:
+        """The join of a set of streams."""
+        if mask not in self._flows:
+            inside = members(mask)
+            rate, window = self._joined(inside, self._log_agree(mask))
+            self._flows[mask] = Flow(rate, window, self.width(mask))
+        return self._flows[mask]
+
+    def width(self, mask: int) -> float:
+        """Bytes of a tuple: a stream's own whole, a joined one as what is still needed."""
+        if mask not in self._widths:
+            names = self.names(mask)
+            one = len(names) == 1
+            self._widths[mask] = self.widths.whole(names[0]) if one else self.widths.joined(mask)
+        return self._widths[mask]
+
+    def headed(self, head: int, mask: int) -> float:
+        """The rate of those results of a set whose latest tuple is one of `head`."""
+        others = [float(self.window[i]) for i in members(mask) if i != head]
+        return min(_LARGEST, float(self.rate[head]) * math.prod(others) * self.agree(mask))
+
+    def agree(self, mask: int) -> float:
+        """The share of combinations of a set's tuples that match, F(S)."""
+        return math.exp(self._log_agree(mask))
+
+    def _log_agree(self, mask: int) -> float:
+        """Its logarithm: with a thousand streams the share itself is less than any number."""
+        log = _log(self.decided(mask))
+        for one in self.classes:
+            inside = mask & one.mask
+            if inside == one.mask:
+                log += one.log_all
+            elif inside & (inside - 1):  # two or more
+                log += one.log_agree(frozenset(members(inside)))
+        return log
+
+    def selectivity(self, left: int, right: int) -> float:
+        """The share of pairs of two sets' results that match."""
+        apart = self._log_agree(left) + self._log_agree(right)
+        return math.exp(min(0.0, self._log_agree(left | right) - apart)) if apart > -math.inf else 0.0
+
+    def joinable(self, left: int, right: int) -> bool:
+        """Whether some attribute connects two sets."""
+        return any(one.mask & left and one.mask & right for one in self.classes)
+
+    def shared(self, left: int, right: int) -> tuple[int, ...]:
+        """The classes that connect two sets."""
+        return tuple(i for i, one in enumerate(self.classes) if one.mask & left and one.mask & right)
+
+    def part(self, class_: int, selection: Selection) -> Rates:
+        """The same query within a part of one attribute's key space."""
+        within, inside = self.classes[class_].part(selection)
+        rate, window = self.rate.copy(), self.window.copy()
+        for member, share in zip(within.members, inside, strict=True):
+            rate[member] *= share
+            window[member] *= share
+        others = tuple(within if i == class_ else one for i, one in enumerate(self.classes))
+        return replace(self, rate=rate, window=window, classes=others, _flows={})
+
+    def _joined(self, inside: Sequence[int], log: float) -> tuple[float, float]:
+        if len(inside) == 1:
+            return float(self.rate[inside[0]]), float(self.window[inside[0]])
+        windows, rates = self.window[list(inside)], self.rate[list(inside)]
+        empty = np.flatnonzero(windows == 0)
+        if len(empty) == 0:
+            window = _exp(float(np.log(windows).sum()) + log)
+            return min(window * float((rates / windows).sum()), _LARGEST), window
+        if len(empty) > 1:
+            return 0.0, 0.0
+        # Where one window is empty, only its own tuples, as they come, meet the others.
+        others = np.delete(windows, empty[0])
+        return min(float(rates[empty[0]]) * _exp(float(np.log(others).sum()) + log), _LARGEST), 0.0
+
+    def decided(self, mask: int) -> float:
+        """The share of combinations that pass the conditions which a set can decide."""
+        share = 1.0
+        for condition, read in self._conditions:
+            if read & mask == read:
+                self.statistics.note(f"{condition.sql} passes 1/3")
+                share *= PASSES
+        return share
+
+    @cached_property
+    def _conditions(self) -> list[tuple[Expr, int]]:
+        return [(c, mask_of(self.aliases.index(a) for a in c.aliases)) for c in self.query.conditions]
+
+
+def _log(share: float) -> float:
+    return math.log(share) if share > 0 else -math.inf
+
+
+def _exp(log: float) -> float:
+    return math.exp(min(log, math.log(_LARGEST)))
+
+
+def _source(one: Input, statistics: Statistics) -> tuple[float, float]:
+    whole = statistics.rate(one.stream).value
+    passing = 1.0
+    for condition in one.filters:
+        passing *= passes(one, condition, statistics)
+    if one.window.kind is WindowKind.ROWS:
+        # Rows are counted before the filters; the window holds those of the last k that passed.
+        return whole * passing, one.window.size * passing
+    seconds = one.window.size / 1e6
+    if one.window.kind is WindowKind.UNBOUNDED:
+        seconds = FOREVER_S
+        statistics.note(f"the unbounded window of {one.alias} is as long as {FOREVER_S:g} seconds")
+    return whole * passing, whole * passing * seconds
+
+
+def passes(one: Input, condition: Expr, statistics: Statistics) -> float:
+    """The share of a stream's tuples that pass a filter."""
+    tree = condition.tree
+    named = _compared(tree)
+    if named is not None:
+        column, accepted = named
+        spread = statistics.spread(one.stream, column)
+        if spread is not None and not (spread.rest and accepted is None):
+            if accepted is not None:
+                return min(1.0, sum(spread.of(v) for v in accepted))
+        elif accepted is not None and column in statistics.catalog.streams[one.stream].stats.distinct:
+            return min(1.0, len(accepted) / statistics.distinct(one.stream, column).value)
+    statistics.note(f"{condition.sql} passes 1/3")
+    return PASSES
+
+
+def _compared(tree: exp.Expression) -> tuple[str, list[object] | None] | None:
+    """The column that a filter compares with constants, and the values it accepts."""
+    if isinstance(tree, exp.Paren):
+        return _compared(tree.this)
+    if isinstance(tree, exp.EQ):
+        for column, value in ((tree.this, tree.expression), (tree.expression, tree.this)):
+            if isinstance(column, exp.Column) and isinstance(value, exp.Literal):
+                return column.name, [_constant(value)]
+    if isinstance(tree, exp.In) and isinstance(tree.this, exp.Column):
+        values = tree.expressions
+        if values and all(isinstance(v, exp.Literal) for v in values):
+            return tree.this.name, [_constant(v) for v in values]
+    return None
+
+
+def _constant(value: exp.Literal) -> object:
+    return value.name if value.is_string else float(value.name)
+
+
+def _key_class(
+    by_alias: Mapping[str, Sequence[Expr]], number: dict[str, int], query: Query, statistics: Statistics
+) -> KeyClass:
+    numbers = [number[a] for a in by_alias]
+    columns = {number[a]: _column(query.input(a), exprs) for a, exprs in by_alias.items()}
+    distinct, spreads = [], []
+    for alias, exprs in by_alias.items():
+        one, column = query.input(alias), columns[number[alias]]
+        if column is None:
+            statistics.note(f"{exprs[0].sql} has {DISTINCT:g} distinct values")
+        spread = statistics.spread(one.stream, column) if column else None
+        spread = _filtered(one, column, spread)
+        spreads.append(spread)
+        distinct.append(
+            spread.values
+            if spread
+            else (statistics.distinct(one.stream, column).value if column else DISTINCT)
+        )
+    declared = {}
+    for i in numbers:
+        for j in numbers:
+            left, right = columns[i], columns[j]
+            if i < j and left and right:
+                streams = query.inputs[i].stream, query.inputs[j].stream
+                known = statistics.catalog.selectivity((streams[0], left), (streams[1], right))
+                if known is not None:
+                    declared[i, j] = known
+    return KeyClass.of(numbers, distinct, spreads, declared)
+
+
+def _column(one: Input, exprs: Sequence[Expr]) -> str | None:
+    """The column that a key is, if it is one."""
+    for expr in exprs:
+        tree = expr.tree
+        if isinstance(tree, exp.Column):
+            return tree.name
+    return None
+
+
+def _filtered(one: Input, column: str | None, spread: Spread | None) -> Spread | None:
+    """The spread after filters on the key itself."""
+    for condition in one.filters:
+        named = _compared(condition.tree)
+        if named is None or named[0] != column or named[1] is None:
+            continue
+        if spread is None:
+            shares = {v: 1 / len(named[1]) for v in named[1]}
+        else:
+            kept = {v: spread.of(v) for v in named[1]}
+            total = sum(kept.values())
+            shares = {v: s / total for v, s in kept.items()} if total else dict.fromkeys(kept, 1 / len(kept))
+        spread = Spread(shares, 0.0, 1.0)
+    return spread

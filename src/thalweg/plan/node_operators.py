@@ -1,0 +1,85 @@
+"""The node operator set of a site: what it has to do for a deployment (adaptive 4.1, definition 2).
+
+Streams have the names of the operators they come from: a source its alias, the output of a head's step
+"k^i" (adaptive's S^i_k). A step probes the window of one stream; an N-way join, or a helper of a semijoin,
+those of all its inputs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from thalweg.plan.deployment import Deployment, Edge, Operator
+
+
+@dataclass(frozen=True)
+class Join:
+    """A one-way join from the first stream to the second; an N-way join of all."""
+
+    streams: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"join({', '.join(self.streams)})"
+
+
+@dataclass(frozen=True)
+class Update:
+    """Keeps the window of a stream."""
+
+    stream: str
+
+    def __str__(self) -> str:
+        return f"update({self.stream})"
+
+
+@dataclass(frozen=True)
+class Ship:
+    """Sends the tuples or keys of a stream to another site."""
+
+    stream: str
+    site: str
+
+    def __str__(self) -> str:
+        return f"ship({self.stream}, {self.site})"
+
+
+NodeOperator = Join | Update | Ship
+
+
+def node_operators(deployment: Deployment, site: str, head: str | None = None) -> frozenset[NodeOperator]:
+    """The node operator set of a site; with `head` only what it does for the sequence of that stream.
+
+    >>> a, b = (Operator(s, "source", f"n_{s}", details={"stream": s}) for s in "ab")
+    >>> step = Operator("b^a", "step", "n_b", ("a", "b"), {"head": "a", "stream": "b"})
+    >>> edges = (Edge("a", "b^a", "n_a", "n_b", ("a",), 1, 1), Edge("b", "b^a", "n_b", "n_b", ("b",), 1, 1))
+    >>> plan = Deployment((a, b, step), edges)
+    >>> for site in plan.sites:
+    ...     print(site, sorted(map(str, node_operators(plan, site))))
+    n_a ['ship(a, n_b)']
+    n_b ['join(a, b)', 'update(b)']
+    """
+    found: set[NodeOperator] = set()
+    for operator in deployment.operators:
+        if operator.site == site and head in (None, operator.details.get("head")):
+            found |= _done(operator)
+    for edge in deployment.edges:
+        if edge.source_site == site != edge.target_site and head in (None, _head(deployment, edge)):
+            found.add(Ship(edge.source, edge.target_site))
+    return frozenset(found)
+
+
+def _done(operator: Operator) -> set[NodeOperator]:
+    if operator.kind == "step":
+        stream = operator.details["stream"]
+        return {Join((operator.inputs[0], stream)), Update(stream)}
+    if operator.kind == "sink" or len(operator.inputs) < 2:
+        return set()
+    return {Join(operator.inputs), *(Update(i) for i in operator.inputs)}
+
+
+def _head(deployment: Deployment, edge: Edge) -> str | None:
+    """The head for which something is shipped: that of who reads it, or of who sends it to a sink."""
+    for end in (edge.target, edge.source):
+        if (head := deployment.operator(end).details.get("head")) is not None:
+            return str(head)
+    return None

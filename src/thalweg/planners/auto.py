@@ -1,0 +1,82 @@
+"""`auto`: the cheapest of what the other planners find in the time allowed.
+
+The exact planners come first where they can be expected to finish; then the heuristics that take any query.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from thalweg.cost.price import price
+from thalweg.errors import UserError
+from thalweg.planners import (
+    linear_optimal,
+    local,
+    optimal,
+    pmjoin,
+    pmjoin_optimal,
+    semijoin_greedy,
+    simple,
+    streamjoinopt,
+    top_down,
+)
+from thalweg.planners.problem import Found, NotApplicableError, Problem
+
+Plan = Callable[[Problem], Found]
+_SPLIT_S, _NODE_S = 4e-6, 3e-9
+"""About what the recurrence takes for a split, and for each node in it."""
+
+
+def plan(problem: Problem) -> Found:
+    """Tries planners until the time is up; the cheapest deployment wins, the first of equals."""
+    end = time.perf_counter() + _seconds(problem)
+    best: Found | None = None
+    least, searched = float("inf"), 0
+    for name, planner, expected_s in _candidates(problem):
+        if best is not None and time.perf_counter() + expected_s > end:
+            continue
+        try:
+            found = planner(problem)
+        except NotApplicableError:
+            continue
+        searched += found.searched
+        cost = price(found.deployment, problem.network, problem.model)
+        if best is None or cost < least * (1 - 1e-9):
+            best, least = replace(found, planner=name), cost
+    assert best is not None  # simple takes every query
+    return replace(best, searched=searched)
+
+
+def _candidates(problem: Problem) -> Iterator[tuple[str, Plan, float]]:
+    """Planners in the order in which they are tried, with the seconds each may take."""
+    streams, nodes = len(problem.at), len(problem.network.sites)
+    if len({*problem.at, *([problem.target] if problem.target is not None else [])}) == 1:
+        yield "local", local.plan, 0.0  # nothing is shipped, so there is nothing to decide
+        return
+    exact_s = 3**streams / 2 * (_SPLIT_S + nodes * _NODE_S) + 2**streams * nodes * _NODE_S * 50
+    if streams > 8:  # a first plan at once, in case there is no time for the exact one
+        yield "streamjoinopt", streamjoinopt.plan, 0.0
+    yield "optimal", optimal.plan, exact_s
+    parts = any(one.values for one in problem.rates.classes)
+    if parts:
+        yield "pmjoin-optimal", pmjoin_optimal.plan, exact_s * problem.number("partitions", 16)
+        yield "pmjoin", pmjoin.plan, 0.0
+    yield "linear-optimal", linear_optimal.plan, streams * 2**streams * 1e-4
+    if streams <= 8:
+        yield "streamjoinopt", streamjoinopt.plan, 0.0
+    yield "semijoin-greedy", semijoin_greedy.plan, streams**3 * 1e-4
+    yield "top-down", top_down.plan, nodes * 1e-4
+    yield "simple", simple.plan, 0.0
+
+
+def _seconds(problem: Problem) -> float:
+    text = problem.settings.get("seconds", "1")
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise UserError(f"setting 'seconds' can't be {text!r}", remedy="it is a number of seconds, such as 1")
+    return seconds

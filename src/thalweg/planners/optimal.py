@@ -1,0 +1,130 @@
+"""`optimal`: the cheapest order and placement of two-way joins over the whole network, with reuse.
+
+Exact for one query, given those deployed before it (with streams under several aliases, as long as their
+aliases share copies at one site). integrated.txt found such plans by enumerating them
+(`exhaustive`); the recurrence finds the same ones with the place of each intermediate result in its state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from thalweg.cost.keys import Floats
+from thalweg.cost.masks import mask_of, members
+from thalweg.cost.time import join_work
+from thalweg.planners.problem import Found, NotApplicableError, Problem
+from thalweg.planners.recurrence import Given, Made, Solved, solve
+from thalweg.planners.reuse import Offer
+from thalweg.planners.tree import Join, Leaf, Reused, Tree, deploy
+
+MOST = 13
+"""Streams beyond which 3^m splits are too many."""
+TWIN_SITES = 256
+"""Up to so many sites each is tried as the one where a stream's aliases share a copy."""
+
+
+def plan(problem: Problem) -> Found:
+    """The cheapest tree of two-way joins."""
+    if len(problem.rates.aliases) > MOST:
+        raise NotApplicableError(
+            f"optimal looks at 3^m joins, and {len(problem.rates.aliases)} streams are too many for it",
+            remedy="streamjoinopt takes any number",
+        )
+    offers = problem.deployed.offers(problem)
+    best = exact(problem, offers)
+    searched = best.solved.looked_at
+    for twins in _twins(problem):
+        for site in _twin_sites(problem):
+            shared = exact(problem, offers, twins, site)
+            searched += shared.solved.looked_at
+            if shared.cost < best.cost * (1 - 1e-12):
+                best = shared
+    if best.cost == float("inf"):
+        raise NotApplicableError(
+            "the streams can't meet: no site can be reached from all of theirs",
+            remedy="add links to the catalog",
+        )
+    return Found(deploy(problem, best.tree()), searched)
+
+
+@dataclass(frozen=True, eq=False)
+class Exact:
+    """The recurrence solved for a problem; `extra` is what its shared copy of a stream costs."""
+
+    problem: Problem
+    solved: Solved
+    offers: Mapping[tuple[int, int], Offer]
+    extra: float = 0.0
+
+    @property
+    def cost(self) -> float:
+        return self.solved.cost(self.problem.rates.all, self.problem.target) + self.extra
+
+    def tree(self) -> Tree:
+        return self._tree(self.solved.plan(self.problem.rates.all, self.problem.target))
+
+    def _tree(self, node: Given | Made) -> Tree:
+        if isinstance(node, Made):
+            return Join((self._tree(node.left), self._tree(node.right)), node.node)
+        offer = self.offers.get((node.units, node.node))
+        if offer is not None:
+            return Reused(node.units, offer)
+        return Leaf(members(node.units)[0])
+
+
+def exact(
+    problem: Problem, offers: Sequence[Offer] = (), twins: int = 0, shared_at: int | None = None
+) -> Exact:
+    """Solves the recurrence; streams in `twins` have one copy at `shared_at` between them."""
+    rates, network = problem.rates, problem.network
+    nodes = len(network.sites)
+    available: dict[int, Floats] = {}
+    for i, site in enumerate(problem.at):
+        available[1 << i] = np.full(nodes, np.inf)
+        available[1 << i][site] = 0.0
+    chosen: dict[tuple[int, int], Offer] = {}
+    for offer in offers:
+        costs = available.setdefault(offer.mask, np.full(nodes, np.inf))
+        if offer.cost < costs[offer.site]:
+            costs[offer.site] = offer.cost
+            chosen[offer.mask, offer.site] = offer
+    extra = 0.0
+    if shared_at is not None:
+        first = members(twins)[0]
+        extra = network.cost(problem.at[first], shared_at, rates.flow(1 << first).bytes)
+
+    def spread(costs: Floats, size: float) -> tuple[Floats, np.ndarray]:
+        return network.spread(costs, size)
+
+    @cache
+    def work(left: int, right: int) -> float:
+        return join_work(rates, (left, right), problem.catalog.costs)
+
+    solved = solve(
+        len(problem.at),
+        available,
+        lambda mask: rates.flow(mask).bytes,
+        spread,
+        joinable=rates.joinable,
+        work=work if problem.model.work else None,
+        free={1 << i: shared_at for i in members(twins)} if shared_at is not None else {},
+    )
+    return Exact(problem, solved, chosen, extra)
+
+
+def _twins(problem: Problem) -> list[int]:
+    """Sets of aliases that read the same tuples of one stream."""
+    groups: dict[tuple[str, tuple[str, ...]], list[int]] = {}
+    for i, one in enumerate(problem.query.inputs):
+        filters = tuple(sorted(f.rename(lambda _, column: column) for f in one.filters))
+        groups.setdefault((one.stream, filters), []).append(i)
+    return [mask_of(g) for g in groups.values() if len(g) > 1]
+
+
+def _twin_sites(problem: Problem) -> list[int]:
+    nodes = len(problem.network.sites)
+    return list(range(nodes)) if nodes <= TWIN_SITES else sorted(set(problem.at))

@@ -1,0 +1,163 @@
+"""`pmjoin`: one plan for each part of the key space (pmjoin 3.3).
+
+Where all streams are equal in one attribute, each part is planned by Algorithm 1. Otherwise Algorithm 1
+plans the whole, Algorithm 2 finds the joins in it that can be partitioned, and some of these are.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from thalweg.cost.rates import Rates
+from thalweg.planners.partition import Piece, partition
+from thalweg.planners.problem import Found, Problem
+from thalweg.planners.streamjoinopt import optimise
+from thalweg.planners.tree import Join, Leaf, Part, Partitioned, Tree, deploy
+
+PlanPart = Callable[[Rates, Sequence[Tree], Sequence[int], int | None], tuple[Tree, int]]
+"""Plans one part: from its rates, its inputs, their sites and the site where the result is wanted (if it is
+at one) to a tree, and how many plans were looked at."""
+_SEED = 7
+
+
+def plan(problem: Problem) -> Found:
+    """Algorithm 1 for every part."""
+    return plan_parts(problem, lambda rates, units, at, _: (optimise(rates, units, at), len(units) ** 2))
+
+
+def plan_parts(problem: Problem, plan_part: PlanPart) -> Found:
+    """Partitions a query's joins where that applies, and plans each part."""
+    units: list[Tree] = [Leaf(i) for i in range(len(problem.at))]
+    everything = problem.rates.all
+    for class_, one in enumerate(problem.rates.classes):
+        if one.mask == everything and len(problem.rates.classes) == 1:
+            tree, searched = _partitioned(problem, class_, units, problem.at, problem.target, plan_part)
+            return Found(deploy(problem, tree), searched)
+    whole = optimise(problem.rates, units, problem.at)
+    chosen = _select(problem, _find(problem.rates, whole))
+    tree, searched = _rebuild(problem, whole, problem.target, {id(c.top): c for c in chosen}, plan_part)
+    return Found(deploy(problem, tree), searched + len(units) ** 2)
+
+
+def _partitioned(
+    problem: Problem,
+    class_: int,
+    units: Sequence[Tree],
+    at: Sequence[int],
+    target: int | None,
+    plan_part: PlanPart,
+) -> tuple[Tree, int]:
+    """One tree for each part; parts with the same tree become one."""
+    parts = problem.number("partitions", 16)
+    pieces = partition(problem.rates, class_, parts, problem.settings.get("partitioner", "rate"))
+    alike: dict[Tree, Piece] = {}
+    searched = 0
+    for piece in pieces:
+        tree, looked_at = plan_part(problem.rates.part(class_, piece.selection), units, at, target)
+        searched += looked_at
+        alike[tree] = alike[tree] + piece if tree in alike else piece
+    if len(alike) == 1:
+        return next(iter(alike)), searched
+    keys = {a: exprs[0].sql for a, exprs in problem.rates.keys[class_].items()}
+    made = tuple(
+        Part(tree, problem.rates.part(class_, piece.selection), piece.selector, keys)
+        for tree, piece in alike.items()
+    )
+    return Partitioned(tuple(units), made), searched
+
+
+@dataclass
+class _Candidate:
+    """A join that can be partitioned on one attribute, with those below that were merged into it."""
+
+    top: Join
+    class_: int
+    inputs: list[Tree]
+    parent: _Candidate | None = None
+    children: list[_Candidate] = field(default_factory=list)
+
+
+def _find(rates: Rates, tree: Tree) -> list[_Candidate]:
+    """Algorithm 2, from the root down."""
+    found: list[_Candidate] = []
+    waiting: list[tuple[Tree, bool, _Candidate | None]] = [(tree, False, None)]
+    while waiting:
+        node, is_right, above = waiting.pop()
+        if not isinstance(node, Join):
+            continue
+        class_ = None if is_right else _partitionable(rates, node)
+        inputs, here = list(node.inputs), None
+        if class_ is not None:
+            while merged := next((i for i in inputs if _partitionable(rates, i) == class_), None):
+                assert isinstance(merged, Join)
+                at = inputs.index(merged)
+                inputs[at : at + 1] = merged.inputs
+            here = _Candidate(node, class_, inputs, above)
+            found.append(here)
+            if above is not None:
+                above.children.append(here)
+        # Only a partitioned join that is the very parent of another stands in its way.
+        waiting.extend((child, child is inputs[-1], here) for child in inputs)
+    return found
+
+
+def _partitionable(rates: Rates, tree: Tree) -> int | None:
+    """The one attribute that all predicates of a join are on."""
+    if not isinstance(tree, Join):
+        return None
+    touched = [
+        c for c, one in enumerate(rates.classes) if sum(1 for i in tree.inputs if i.mask & one.mask) > 1
+    ]
+    if len(touched) != 1:
+        return None
+    one = rates.classes[touched[0]]
+    return touched[0] if all(i.mask & one.mask for i in tree.inputs) else None
+
+
+def _select(problem: Problem, candidates: list[_Candidate]) -> list[_Candidate]:
+    """The selection heuristic: joins with much input first; a chosen one rules out its parent and children.
+
+    `random` chooses in any order instead, `alternative` among those that the heuristic leaves.
+    """
+    how = problem.settings.get("selection", "heuristic")
+    # Where no value's own rate is known all parts are alike; such a join must not rule out another.
+    gaining = [c for c in candidates if problem.rates.classes[c.class_].values]
+    by_input = sorted(gaining, key=lambda c: -sum(problem.rates.flow(i.mask).bytes for i in c.inputs))
+    if how == "random":
+        random.Random(_SEED).shuffle(by_input)
+    chosen = _compatible(by_input)
+    if how == "alternative":
+        chosen = _compatible([c for c in by_input if c not in chosen])
+    return chosen
+
+
+def _compatible(candidates: Sequence[_Candidate]) -> list[_Candidate]:
+    chosen: list[_Candidate] = []
+    for one in candidates:
+        if one.parent not in chosen and not any(child in chosen for child in one.children):
+            chosen.append(one)
+    return chosen
+
+
+def _rebuild(
+    problem: Problem, tree: Tree, target: int | None, chosen: dict[int, _Candidate], plan_part: PlanPart
+) -> tuple[Tree, int]:
+    """The tree with the chosen joins partitioned."""
+    candidate = chosen.get(id(tree))
+    if not isinstance(tree, Join):
+        return tree, 0
+    if candidate is None:
+        made = [_rebuild(problem, i, tree.site, chosen, plan_part) for i in tree.inputs]
+        if isinstance(made[-1][0], Partitioned):  # the others would have to go to every site of its results
+            made[-1] = (tree.inputs[-1], 0)
+        return Join(tuple(m[0] for m in made), tree.site), sum(m[1] for m in made)
+    built = [_rebuild(problem, i, None, chosen, plan_part) for i in candidate.inputs]
+    units = [unit for unit, _ in built]
+    at = []
+    for unit in units:
+        assert isinstance(unit, Leaf | Join)  # a partitioned join is never the child of another
+        at.append(problem.at[unit.stream] if isinstance(unit, Leaf) else unit.site)
+    whole, searched = _partitioned(problem, candidate.class_, units, at, target, plan_part)
+    return whole, searched + sum(n for _, n in built)

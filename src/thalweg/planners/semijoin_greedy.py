@@ -1,0 +1,18 @@
+"""`semijoin-greedy`: each head next meets the stream with the cheapest of all six one-way joins.
+
+semijoin Algorithm 10. Beside whole tuples, keys may be shipped first, so that only tuples with a match
+follow.
+"""
+
+from __future__ import annotations
+
+from thalweg.cost.methods import METHODS
+from thalweg.planners.linear_greedy import greedy
+from thalweg.planners.problem import Found, Problem
+from thalweg.planners.sequences import StepCosts, deploy
+
+
+def plan(problem: Problem) -> Found:
+    """Greedy sequences of simple and semijoins."""
+    found, searched = greedy(StepCosts(problem), METHODS)
+    return Found(deploy(problem, found), searched)

@@ -1,0 +1,298 @@
+"""Probe sequences: for each head stream the order in which its tuples meet the others, and how.
+
+A plan of the linear family (semijoin definition 1, adaptive definition 1) is one sequence of one-way joins
+for each head. The papers' cost of a plan is the sum over all steps (`additive`). What a deployment really
+ships is less where two heads ship the same; the exact planners plan for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from thalweg.cost.keys import Floats
+from thalweg.cost.methods import METHODS, PIECES, Method, Number, Side, Ways, at_source, least, methods
+from thalweg.cost.network import Numbers
+from thalweg.cost.price import shipment_key
+from thalweg.plan.deployment import Deployment, Edge, Operator
+from thalweg.planners.problem import Problem
+from thalweg.planners.tree import Builder, Built
+from thalweg.query.model import Expr
+
+
+@dataclass(frozen=True)
+class Step:
+    """A one-way join to a stream (by number)."""
+
+    stream: int
+    method: str
+
+
+Plan = Mapping[int, tuple[Step, ...]]
+"""For each head stream its sequence."""
+Shipped = dict[Hashable, Edge]
+"""Shipments, each once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """Many possible steps of one head: from the join of a set of streams to one more stream each."""
+
+    costs: StepCosts
+    streams: Numbers
+    shared: npt.NDArray[np.bool_]
+    methods: Mapping[str, Method]
+
+    @cached_property
+    def work(self) -> Floats:
+        """What the work costs by each method for each step."""
+        counts = self.costs.problem.model.work
+        none = np.zeros(len(self.streams))
+        return np.stack([none + self.methods[m].work_s if counts else none for m in METHODS])
+
+    @cached_property
+    def cost(self) -> Floats:
+        """What it costs by each method for each step from each site where the current stream may be.
+
+        Infinite where there is no path, no equality, or nothing to ship: at one site only SP-D is left.
+        """
+        places = self.costs.place[self.streams]
+        to, back = self.costs.ways.to(places), self.costs.ways.back(places)
+        total = np.repeat(self.work[:, :, None], len(self.costs.sites), axis=2)
+        for i, name in enumerate(METHODS):
+            for s in self.methods[name].shipments:
+                total[i] += least(back if s.back else to, s.bytes_per_s)
+            if name != "SP-D":
+                total[i, np.arange(len(places)), places] = np.inf
+        total[:, ~self.shared.any(axis=1)] = np.inf
+        return total
+
+
+@dataclass(eq=False)
+class StepCosts:
+    """What the steps of a problem cost; sites are numbered by their place in `sites`."""
+
+    problem: Problem
+    _made: dict[tuple[int, tuple[Step, ...]], tuple[Shipped, float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        problem, rates = self.problem, self.problem.rates
+        self.sites = sorted({*problem.at, *([] if problem.target is None else [problem.target])})
+        self.ways = Ways(problem.network, self.sites)
+        self.place = np.array([self.ways.index[s] for s in problem.at])
+        self.classes = problem.rates.keys
+        shape = (len(self.classes), len(rates.aliases))
+        self.member, self.distinct, self.key = np.zeros(shape, dtype=bool), np.ones(shape), np.zeros(shape)
+        for c, (one, exprs) in enumerate(zip(rates.classes, self.classes, strict=True)):
+            for i in one.members:
+                self.member[c, i], self.distinct[c, i] = True, one.count(i)
+                self.key[c, i] = rates.widths.key(exprs[rates.aliases[i]][:1])
+
+    def steps(self, head: int, masks: Sequence[int], streams: Sequence[int]) -> Steps:
+        """The steps from sets that a head has joined, each to one more stream."""
+        rates, next_ = self.problem.rates, np.asarray(streams, dtype=np.int64)
+        kind = np.int64 if len(rates.aliases) < 63 else object
+        bits = np.array(masks, dtype=kind)[:, None] >> np.array(range(len(rates.aliases)), dtype=kind) & 1
+        inside = bits.astype(bool)[:, None, :] & self.member
+        shared = inside.any(axis=2) & self.member[:, next_].T
+        # A class's values in the joined set are those of the member with the fewest.
+        fewest = np.where(inside, self.distinct, np.inf).min(axis=2, initial=np.inf)
+        first = np.take_along_axis(self.key[None], inside.argmax(axis=2)[:, :, None], axis=2)[:, :, 0]
+        keys = [np.where(shared, key, 0.0).sum(axis=1) for key in (first, self.key[:, next_].T)]
+        if rates.widths.equal:
+            keys = [np.ones(len(next_))] * 2
+        values = [np.where(shared, d, 1.0).prod(axis=1) for d in (fewest, self.distinct[:, next_].T)]
+        flows = [rates.flow(1 << i) for i in range(len(rates.aliases))]
+        known = {m: (rates.headed(head, m), rates.width(m)) for m in set(masks)}
+        current = np.array([known[m] for m in masks])
+        stream = np.array([(flows[i].rate, flows[i].width, flows[i].window) for i in streams])
+        near = Side(current[:, 0], current[:, 1], keys[0], values[0])
+        far = Side(stream[:, 0], stream[:, 1], keys[1], values[1], stream[:, 2])
+        return Steps(self, next_, shared, methods(near, far, self.problem.catalog.costs))
+
+    def nexts(self, mask: int) -> list[int]:
+        """The streams that an equality connects to a set; a query hangs together, so there is one."""
+        rates = self.problem.rates
+        return [i for i in range(len(rates.aliases)) if not mask >> i & 1 and rates.joinable(mask, 1 << i)]
+
+    def delivery(self, head: int) -> Floats:
+        """What it costs to deliver a head's results from each site."""
+        target, rates = self.problem.target, self.problem.rates
+        if target is None:
+            return np.zeros(len(self.sites))
+        size = np.array([rates.headed(head, rates.all) * rates.width(rates.all)])
+        return least(self.ways.to(np.array([self.ways.index[target]])), size).ravel()
+
+    def name(self, name: str) -> str:
+        """A name for an operator that is not an alias."""
+        return self.name(f"{name}'") if name in self.problem.query.aliases else name
+
+    def keys(self, stream: int, shared: npt.NDArray[np.bool_]) -> tuple[str, list[Expr]]:
+        """The operator that tells a stream's new keys in some classes, and the keys."""
+        alias = self.problem.query.aliases[stream]
+        exprs = [self.classes[c][alias][0] for c in np.flatnonzero(shared)]
+        return self.name(f"{alias}.keys({_columns(exprs)})"), exprs
+
+    def sequence(self, head: int, steps: Sequence[Step]) -> tuple[Steps, list[int], list[int]]:
+        """A head's sequence: its steps, and the set joined and the place before each, and after the last."""
+        masks, places = [1 << head], [int(self.place[head])]
+        for step in steps:
+            masks.append(masks[-1] | 1 << step.stream)
+            places.append(places[-1] if at_source(step.method) else int(self.place[step.stream]))
+        return self.steps(head, masks[:-1], [s.stream for s in steps]), masks, places
+
+    def additive(self, head: int, steps: Sequence[Step]) -> float:
+        """The papers' cost of one head's sequence."""
+        rows, _, places = self.sequence(head, steps)
+        ways = [rows.cost[METHODS.index(s.method), i, places[i]] for i, s in enumerate(steps)]
+        return float(sum(ways)) + float(self.delivery(head)[places[-1]])
+
+    def shipped(self, plan: Plan) -> Shipped:
+        """What all heads ship, each shipment once; as `cost.price.shipments` of the whole deployment."""
+        found: Shipped = {}
+        for head, steps in plan.items():
+            for key, edge in self._alone(head, steps)[0].items():
+                if key not in found or found[key].bytes_per_s < edge.bytes_per_s:
+                    found[key] = edge
+        return found
+
+    def price(self, plan: Plan) -> float:
+        """What the plan's deployment costs."""
+        number, place = self.problem.network.number, self.ways.index
+        total = sum(
+            self.ways.cost(place[number[e.source_site]], place[number[e.target_site]], e.bytes_per_s)
+            for e in self.shipped(plan).values()
+        )
+        return total + sum(self._alone(head, steps)[1] for head, steps in plan.items())
+
+    @cached_property
+    def twins(self) -> dict[str, list[int]]:
+        """For each alias the streams (itself too) that are the same tuples, and so shipped once for all."""
+        sources = Builder(self.problem)
+        for i in range(len(self.problem.at)):
+            sources.source(i)
+        sent = [shipment_key(o, Edge("", "", "", "", (), 0.0, 0.0)) for o in sources.operators.values()]
+        like = {one: [i for i, other in enumerate(sent) if other == one] for one in sent}
+        return {alias: like[one] for alias, one in zip(sources.operators, sent, strict=True)}
+
+    def _alone(self, head: int, steps: tuple[Step, ...]) -> tuple[Shipped, float]:
+        """What one head ships, and what its work costs."""
+        if (head, steps) not in self._made:
+            builder = Sequences(self)
+            builder.sink([builder.sequence(head, steps)])
+            crossing = [e for e in builder.edges if e.source_site != e.target_site]
+            crossing.sort(key=lambda e: e.bytes_per_s)  # the largest stands for its like
+            sent = {shipment_key(builder.operators[e.source], e): e for e in crossing}
+            work = sum(o.work_s for o in builder.operators.values()) if self.problem.model.work else 0.0
+            self._made[head, steps] = sent, work
+        return self._made[head, steps]
+
+
+class Sequences(Builder):
+    """Gathers the operators of heads' sequences; a step's output is adaptive's S^i_k."""
+
+    def __init__(self, costs: StepCosts) -> None:
+        super().__init__(costs.problem)
+        self.costs = costs
+        self.heads: dict[str, int] = {}
+
+    def sequence(self, head: int, steps: Sequence[Step]) -> Built:
+        """The operators of one head's sequence; its last step."""
+        rates = self.problem.rates
+        rows, masks, _ = self.costs.sequence(head, steps)
+        current = self.source(head)
+        for row, step in enumerate(steps):
+            stream = self.source(step.stream)
+            made = Built(self.costs.name(f"{stream.id}^{rates.aliases[head]}"), masks[row + 1], rates)
+            self.heads[made.id] = head
+            self._step(rows.methods[step.method], row, rows.shared[row], (current, stream, made))
+            current = made
+        return current
+
+    def _step(
+        self, method: Method, row: int, shared: npt.NDArray[np.bool_], met: tuple[Built, Built, Built]
+    ) -> None:
+        """The operators of one step: from the current stream and the next one to their join."""
+        current, stream, made = met
+        keys, key = self.costs.keys(made.rates.aliases.index(stream.id), shared)
+        ids = {"current": current.id, "source": stream.id, "keys": keys, "step": made.id}
+        ids |= {helper: self.costs.name(f"{made.id}.{helper}") for helper in ("match", "reduce")}
+        ends = self.operators[current.id].site, self.operators[stream.id].site
+        details: dict[str, Any] = {"head": made.rates.aliases[self.heads[made.id]], "stream": stream.id}
+        details |= {"method": method.name, **self._decided(met, shared)}
+        helps = {k: details[k] for k in ("head", "stream", "method", "on")}
+        told = {"step": details, "keys": {"streams": [stream.id], "key": [e.sql for e in key]}}
+        sent = {s.sender: s for s in method.shipments}
+        for piece in PIECES[method.name]:
+            if (id_ := ids[piece.kind]) in self.operators:
+                continue  # the keys of a window are the same for all heads
+            reads, work = tuple(ids[r] for r in piece.reads), _at(method.work.get(piece.kind, 0.0), row)
+            operator = Operator(id_, piece.kind, ends[piece.far], reads, told.get(piece.kind, helps), work)
+            self.operators[id_] = operator
+            for one in piece.reads:
+                site = self.operators[ids[one]].site
+                # A -S method moves the stream's tuples and keys, a -D method those of the current stream.
+                near = one == "current" or (one not in ("source", "keys") and not at_source(method.name))
+                whose = current if near else stream
+                if site == operator.site:
+                    self.edges.append(self._whole(whose, operator))
+                    continue
+                amount = _at(sent[one].tuples_per_s, row), _at(sent[one].bytes_per_s, row)
+                carries = sent[one].carries
+                if carries == "keys" and one == "current" and len(self.costs.twins.get(current.id, ())) > 1:
+                    # Two aliases of a stream ship the same keys only if these are of the same columns.
+                    own = self.costs.keys(made.rates.aliases.index(current.id), shared)[1]
+                    carries = f"keys({_columns(own)})"
+                names = whose.rates.names(whose.mask)
+                self.edges.append(Edge(ids[one], id_, site, operator.site, names, *amount, carries))
+
+    def add(self, operator: Operator, inputs: Sequence[Built] = ()) -> None:
+        self.operators[operator.id] = operator
+        self.edges += [self._whole(one, operator) for one in inputs]
+
+    def _decided(self, met: Sequence[Built], shared: npt.NDArray[np.bool_]) -> dict[str, Any]:
+        """What a step checks: equalities, and the conditions that it can decide first."""
+        *inputs, inside = (one.rates.names(one.mask) for one in met)
+        within = [c for c in self.problem.query.conditions if c.aliases <= set(inside)]
+        decided = [c.sql for c in within if not any(c.aliases <= set(names) for names in inputs)]
+        return {
+            "streams": list(inside),
+            "on": [
+                {a: [e.sql for e in exprs] for a, exprs in self.classes[c].items() if a in inside}
+                for c in np.flatnonzero(shared)
+            ],
+            **({"conditions": decided} if decided else {}),
+        }
+
+    def _whole(self, one: Built, to: Operator) -> Edge:
+        """All tuples of a stream, or of a step: those results that its head completes."""
+        flow = one.rates.flow(one.mask)
+        rate = one.rates.headed(self.heads[one.id], one.mask) if one.id in self.heads else flow.rate
+        site, names = self.operators[one.id].site, one.rates.names(one.mask)
+        return Edge(one.id, to.id, site, to.site, names, rate, rate * flow.width)
+
+
+def _at(number: Number, row: int) -> float:
+    return float(number[row]) if isinstance(number, np.ndarray) else number
+
+
+def _columns(exprs: Iterable[Expr]) -> str:
+    return ", ".join(e.rename(lambda _, column: column) for e in exprs)
+
+
+def deploy(problem: Problem, plan: Plan) -> Deployment:
+    """The deployment of a query by a sequence for each head."""
+    builder = Sequences(StepCosts(problem))
+    builder.sink([builder.sequence(head, steps) for head, steps in plan.items()])
+    return builder.deployment()
+
+
+def additive(problem: Problem, plan: Plan) -> float:
+    """The papers' cost: the sum over all heads and steps (semijoin appendix B, eq. 1)."""
+    costs = StepCosts(problem)
+    return sum(costs.additive(head, steps) for head, steps in plan.items())

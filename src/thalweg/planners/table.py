@@ -1,0 +1,208 @@
+"""All planners in one table, and planning by name."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from thalweg.catalog.model import Catalog
+from thalweg.cost.network import Network
+from thalweg.cost.price import MODELS, price
+from thalweg.cost.rates import Rates
+from thalweg.cost.stats import Statistics
+from thalweg.errors import UserError
+from thalweg.plan.deployment import Deployment
+from thalweg.plan.document import Plan, PlannedQuery
+from thalweg.plan.options import PlanOptions
+from thalweg.planners import (
+    auto,
+    bottom_up,
+    exhaustive,
+    linear_greedy,
+    linear_optimal,
+    local,
+    npc,
+    optimal,
+    pmjoin,
+    pmjoin_optimal,
+    semijoin_exhaustive,
+    semijoin_greedy,
+    simple,
+    streamjoinopt,
+    top_down,
+)
+from thalweg.planners.partition import PARTITIONERS
+from thalweg.planners.problem import Found, Problem
+from thalweg.planners.reuse import Deployed
+from thalweg.query.model import Query
+
+NUMBER = ("a number",)
+"""A setting whose value the planner itself checks."""
+
+
+@dataclass(frozen=True)
+class Planner:
+    """What a planner is; `settings` are its `--set` keys with the values each takes."""
+
+    name: str
+    family: str
+    paper: str
+    summary: str
+    plan: Callable[[Problem], Found]
+    settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+_WIDTH = {"width": ("columns", "equal")}
+
+_PARTS = {
+    **_WIDTH,
+    "partitions": NUMBER,
+    "partitioner": PARTITIONERS,
+    "selection": ("heuristic", "random", "alternative"),
+}
+
+_CLUSTERS = {**_WIDTH, "max_cs": NUMBER}
+
+PLANNERS: tuple[Planner, ...] = (
+    Planner(
+        "auto", "any", "-", "the cheapest of what the others find in the time allowed",
+        auto.plan, {**_WIDTH, "seconds": NUMBER, **_PARTS, **_CLUSTERS},
+    ),
+    Planner(
+        "local", "tree", "mjoin", "N-way joins at the one site where all streams arise", local.plan, _WIDTH,
+    ),
+    Planner("simple", "tree", "pmjoin", "ships all to the site of the fastest stream", simple.plan, _WIDTH),
+    Planner(
+        "streamjoinopt", "tree", "pmjoin", "greedy: the slowest goes where it costs least (Algorithm 1)",
+        streamjoinopt.plan, {**_WIDTH, "local": ("reducing", "always")},
+    ),
+    Planner(
+        "exhaustive", "tree", "integrated", "every tree at every placement; for small problems",
+        exhaustive.plan, _WIDTH,
+    ),
+    Planner(
+        "top-down", "tree", "integrated", "plans on cluster representatives, then within each cluster",
+        top_down.plan, _CLUSTERS,
+    ),
+    Planner(
+        "bottom-up", "tree", "integrated", "joins what is in sight, from the sink's cluster upwards",
+        bottom_up.plan, _CLUSTERS,
+    ),
+    Planner(
+        "npc", "tree", "integrated", "bottom-up that waits a level where joining now seems dearer",
+        npc.plan, _CLUSTERS,
+    ),
+    Planner(
+        "optimal", "tree", "-", "the cheapest tree over the whole network, exactly, with reuse",
+        optimal.plan, _WIDTH,
+    ),
+    Planner(
+        "pmjoin", "partitioned", "pmjoin", "a plan of its own for each part of the key space, greedy",
+        pmjoin.plan, _PARTS,
+    ),
+    Planner(
+        "pmjoin-optimal", "partitioned", "pmjoin", "the cheapest tree for each part of the key space",
+        pmjoin_optimal.plan, _PARTS,
+    ),
+    Planner(
+        "linear-greedy", "linear", "adaptive", "greedy probe sequences of simple joins (Algorithm 1)",
+        linear_greedy.plan, _WIDTH,
+    ),
+    Planner(
+        "semijoin-greedy", "linear", "semijoin", "greedy probe sequences by six methods (Algorithm 10)",
+        semijoin_greedy.plan, _WIDTH,
+    ),
+    Planner(
+        "semijoin-exhaustive", "linear", "semijoin", "all probe sequences by all methods; up to 5 streams",
+        semijoin_exhaustive.plan, _WIDTH,
+    ),
+    Planner(
+        "linear-optimal", "linear", "-", "the cheapest probe sequences, by dynamic programming",
+        linear_optimal.plan, _WIDTH,
+    ),
+)  # fmt: skip
+
+
+def planner(name: str) -> Planner:
+    """The planner of that name."""
+    found = next((p for p in PLANNERS if p.name == name), None)
+    if found is None:
+        raise UserError(
+            f"there is no planner {name!r}", remedy=f"there are {', '.join(p.name for p in PLANNERS)}"
+        )
+    return found
+
+
+@dataclass
+class Session:
+    """Queries deployed one after another, each seeing what is deployed."""
+
+    catalog: Catalog
+    options: PlanOptions
+    deployed: Deployed = field(default_factory=Deployed)
+
+    def __post_init__(self) -> None:
+        self.model = MODELS[str(self.options.objective)]
+        self.network = Network.of(self.catalog, self.model)
+        target = self.options.deliver_to
+        if target is not None and target not in self.catalog.sites:
+            raise UserError(
+                f"there is no site {target!r} to deliver to",
+                remedy=f"the catalog has {', '.join(self.catalog.sites)}",
+            )
+
+    def problem(self, query: Query) -> Problem:
+        """A query to be planned on what is deployed."""
+        statistics = Statistics(self.catalog)
+        equal = self.options.settings.get("width") == "equal"
+        rates = Rates.of(query, statistics, equal_width=equal)
+        target = self.options.deliver_to
+        self.network.check_paths(rates.sites, [target] if target else [])
+        return Problem(
+            query, self.catalog, self.model, self.network, rates, self.deployed, target, self.options.settings
+        )
+
+    def deploy(self, query: Query, chosen: Planner) -> PlannedQuery:
+        """Plans a query and adds it to what is deployed."""
+        start = time.perf_counter()
+        problem = self.problem(query)
+        found = chosen.plan(problem)
+        elapsed_ms = round((time.perf_counter() - start) * 1000, 3)
+        marginal = price(found.deployment, self.network, self.model)
+        cost = marginal + self._reused(found.deployment)
+        self.deployed.add(query, found.deployment, problem.rates)
+        return PlannedQuery(
+            query.name, query.text, found.planner or chosen.name, cost, marginal, found.searched, elapsed_ms,
+            tuple(problem.rates.statistics.assumed), found.deployment,
+        )  # fmt: skip
+
+    def _reused(self, deployment: Deployment) -> float:
+        """The cost of what a deployment uses of others."""
+        number = self.network.number
+        shipped = sum(
+            self.network.cost(number[e.source_site], number[e.target_site], e.bytes_per_s)
+            for e in self.deployed.upstream(deployment).values()
+        )
+        return shipped + (self.deployed.work(deployment) if self.model.work else 0.0)
+
+
+def make_plan(queries: Sequence[Query], catalog: Catalog, options: PlanOptions) -> Plan:
+    """Deploys the queries in order, each by the planner that is asked for."""
+    chosen = planner(options.planner)
+    check_settings(chosen, options.settings)
+    session = Session(catalog, options)
+    return Plan(str(options.objective), tuple(session.deploy(q, chosen) for q in queries))
+
+
+def check_settings(chosen: Planner, settings: Mapping[str, str]) -> None:
+    """Refuses settings that the planner does not take."""
+    for key, value in settings.items():
+        if key not in chosen.settings:
+            known = ", ".join(chosen.settings) or "none"
+            raise UserError(f"planner {chosen.name!r} takes no setting {key!r}", remedy=f"it takes: {known}")
+        if chosen.settings[key] != NUMBER and value not in chosen.settings[key]:
+            raise UserError(
+                f"setting {key!r} can't be {value!r}",
+                remedy=f"it is one of {', '.join(chosen.settings[key])}",
+            )

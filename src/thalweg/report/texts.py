@@ -1,0 +1,150 @@
+"""What a picture of a plan says: a line for each operator at its site, a label for each shipment."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from thalweg.cost.price import shipments
+from thalweg.plan.deployment import TUPLES, Edge, Operator
+from thalweg.plan.document import Plan
+
+MOST_LINES = 12
+"""Lines at one site; what is beyond is counted."""
+_LABEL_LINES = 3
+_NAMES = 5
+"""Streams that are named in a line; of more, their number is told."""
+MOST_COLOURS = 8
+"""Queries that can be told apart by colour."""
+_ORDER = ("source", "widen", "reuse", "filter", "split", "step", "join", "sink")
+_BETWEEN = _ORDER.index("step")  # where other kinds stand
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """All that a query ships from one site to another."""
+
+    source: str
+    target: str
+    query: int
+    bytes_per_s: float
+    label: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Line:
+    """What is done at a site, and of which kind that is."""
+
+    kind: str
+    text: str
+
+
+def lines_of(plan: Plan) -> dict[str, list[Line]]:
+    """What is done at each site, in the order of the data's way; the same said twice is said once."""
+    told: dict[str, Counter[Line]] = {}
+    several = len(plan.queries) > 1
+    for query in plan.queries:
+        own: dict[str, Counter[Line]] = {}
+        for operator in query.deployment.operators:
+            line = Line(operator.kind, _line(operator, query.query if several else ""))
+            own.setdefault(operator.site, Counter())[line] += 1
+        for site, lines in own.items():
+            told[site] = told.get(site, Counter()) | lines
+    return {site: _shortened(lines) for site, lines in told.items()}
+
+
+def shipped_by(plan: Plan) -> list[Shipped]:
+    """What each query ships between any two sites, beside what it uses of others."""
+    apart = len(plan.queries) <= MOST_COLOURS
+    found: dict[tuple[str, str, int], list[Edge]] = {}
+    for nth, query in enumerate(plan.queries):
+        for edge in shipments(query.deployment):
+            way = (edge.source_site, edge.target_site, nth if apart else 0)
+            found.setdefault(way, []).append(edge)
+    return [Shipped(*way, sum(e.bytes_per_s for e in edges), _label(edges)) for way, edges in found.items()]
+
+
+def amount(bytes_per_s: float) -> str:
+    """Bytes a second as people read them.
+
+    >>> amount(0.0696), amount(54.03), amount(12_345_678)
+    ('0.0696 bytes/s', '54.03 bytes/s', '12.35 MB/s')
+    """
+    for factor, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if bytes_per_s >= factor:
+            return f"{bytes_per_s / factor:.4g} {unit}/s"
+    return f"{bytes_per_s:.4g} bytes/s"
+
+
+def number(cost: float) -> str:
+    """A cost, without an exponent as long as it can be read without.
+
+    >>> number(54.0316), number(5_131_020.4), number(0.0696)
+    ('54.0316', '5,131,020', '0.0696')
+    """
+    return f"{cost:,.0f}" if 1e5 <= cost < 1e15 else f"{cost:,.6g}"
+
+
+def names(those: tuple[str, ...], what: str = "streams") -> str:
+    """Streams or others by name, or how many they are."""
+    return ", ".join(those) if len(those) <= _NAMES else f"{len(those)} {what}"
+
+
+def _line(operator: Operator, query: str) -> str:
+    details = operator.details
+    if operator.kind == "source":
+        stream = str(details.get("stream", operator.id))
+        filtered = ", filtered" if details.get("filters") else ""
+        return f"source {stream}" + (f" as {operator.id}" if operator.id != stream else "") + filtered
+    if operator.kind == "split":
+        return f"split {names(operator.inputs)}"
+    if operator.kind == "sink":
+        return f"sink {details.get('query', operator.id)}"
+    if "operator" in details:
+        return f"{operator.kind} {details['operator']} of {details.get('query', '')}"
+    if operator.kind == "filter":
+        return "filter" + (f" ({query})" if query else "")
+    if {"head", "stream"} <= details.keys():
+        how = f" {operator.kind}" if operator.kind != "step" else ""
+        return f"head {details['head']}:{how} {details['stream']}" + (
+            f" by {details['method']}" if "method" in details else ""
+        )
+    streams = tuple(map(str, details.get("streams", ()))) or (operator.id,)
+    method = f" {details['method']}" if "method" in details else ""
+    return f"{operator.kind}{method} {names(streams)}" + (f" ({query})" if query else "")
+
+
+def _shortened(lines: Counter[Line]) -> list[Line]:
+    sinks = [one for one in lines if one.kind == "sink"]
+    if len(sinks) > 1:
+        which = names(tuple(one.text.removeprefix("sink ") for one in sinks), "queries")
+        lines = Counter({one: n for one, n in lines.items() if one not in sinks})
+        lines[Line("sink", f"sink {which}")] = 1
+    ordered = sorted(lines, key=lambda one: _ORDER.index(one.kind) if one.kind in _ORDER else 3)
+    found = [
+        Line(one.kind, one.text + (f" in {lines[one]}" if one.kind == "split" else f" ×{lines[one]}"))
+        if lines[one] > 1
+        else one
+        for one in ordered
+    ]
+    if len(found) > MOST_LINES:
+        left = len(found) - MOST_LINES + 1
+        found = [*found[: MOST_LINES - 1], Line("", f"and {left} more")]
+    return found
+
+
+def _label(edges: list[Edge]) -> tuple[str, ...]:
+    """What an arrow carries: for each set of streams its bytes, parts of the key space together."""
+    size: dict[str, float] = {}
+    for edge in edges:
+        what = names(edge.streams) if edge.carries == TUPLES else f"{edge.carries} of {names(edge.streams)}"
+        size[what] = size.get(what, 0.0) + edge.bytes_per_s
+    ordered = sorted(size, key=lambda what: -size[what])
+    if len(ordered) > _LABEL_LINES:
+        rest = ordered[_LABEL_LINES - 1 :]
+        ordered = ordered[: _LABEL_LINES - 1]
+        return (
+            *(f"{what}: {amount(size[what])}" for what in ordered),
+            f"{len(rest)} more: {amount(sum(size[w] for w in rest))}",
+        )
+    return tuple(f"{what}: {amount(size[what])}" for what in ordered)

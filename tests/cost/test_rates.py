@@ -1,0 +1,157 @@
+"""Rates and window contents of sets of streams, by hand and against one join after another."""
+
+import random
+from itertools import pairwise, permutations
+
+import pytest
+
+from tests.planners.examples import catalog, pmjoin_1, pmjoin_2, query, stream
+from thalweg.cost.keys import Selection
+from thalweg.cost.masks import mask_of
+from thalweg.cost.rates import Rates
+from thalweg.cost.stats import Certainty, Statistics, Stats
+
+W = "[RANGE 10 SECONDS]"
+
+
+def rates(sql, known, **options):
+    return Rates.of(query(sql, known), Statistics(known), **options)
+
+
+def test_table_1_of_pmjoin():
+    known = rates(*pmjoin_1())
+    table = {(0,): 100.2, (1,): 50.07, (2,): 50.03, (0, 1): 9.003, (0, 2): 7.001, (1, 2): 2.0008}
+    for streams, rate in table.items():
+        assert known.flow(mask_of(streams)).rate == pytest.approx(rate)
+    a = known.part(0, Selection(("a",), 0.0))
+    assert a.flow(0b011).rate == pytest.approx(0.003)
+    assert a.flow(0b101).rate == pytest.approx(5)
+
+
+def test_table_2_of_pmjoin():
+    known = rates(*pmjoin_2(), equal_width=True)
+    assert (known.flow(0b00011).rate, known.flow(0b01100).rate) == (pytest.approx(70), pytest.approx(15))
+    joined = known.flow(0b01101)
+    assert (joined.rate, joined.window) == (pytest.approx(9), pytest.approx(30))
+
+
+def one_class(distinct, joins=()):
+    names = [f"s{i}" for i in range(len(distinct))]
+    known = catalog(
+        [
+            stream(n, "n1", {"x": "long"}, rate=10, bytes=1, distinct={"x": d})
+            for n, d in zip(names, distinct, strict=True)
+        ],
+        joins=joins,
+    )
+    equal = " AND ".join(f"{a}.x = {b}.x" for a, b in pairwise(names))
+    return rates(f"SELECT s0.x FROM {', '.join(f'{n} {W}' for n in names)} WHERE {equal}", known)
+
+
+def test_implied_equalities_count_once():
+    known = one_class([10, 100, 1000])
+    assert known.agree(0b101) == pytest.approx(1 / 1000)  # s0 = s2 is nowhere written
+    assert known.agree(0b111) == pytest.approx(1 / (100 * 1000))
+
+
+@pytest.mark.parametrize(
+    "declared", [[], [("s0.x", "s1.x", 0.004)], [("s0.x", "s1.x", 0.004), ("s1.x", "s2.x", 0.001)]]
+)
+def test_any_order_of_joins_gives_the_same(declared):
+    """Eqs. 2 and 3 applied to one join after another."""
+    known = one_class([20, 300, 40], declared)
+    for order in permutations(range(3)):
+        rate, window, mask = known.rate[order[0]], known.window[order[0]], 1 << order[0]
+        for i in order[1:]:
+            f = known.agree(mask | 1 << i) / known.agree(mask)
+            rate, window = f * (rate * known.window[i] + known.rate[i] * window), f * window * known.window[i]
+            mask |= 1 << i
+        assert rate == pytest.approx(known.flow(0b111).rate)
+        assert window == pytest.approx(known.flow(0b111).window)
+
+
+def test_a_declared_pair_stands_before_an_estimate():
+    """pmjoin's example 2 with all streams on one attribute: what is implied is not multiplied in."""
+    known = one_class([1000] * 5, [("s0.x", "s1.x", 0.01), ("s2.x", "s3.x", 0.001), ("s0.x", "s2.x", 0.004),
+                                   ("s0.x", "s3.x", 0.004), ("s0.x", "s4.x", 0.01)])  # fmt: skip
+    assert known.selectivity(0b00001, 0b01100) == pytest.approx(0.004)
+    assert known.selectivity(0b01101, 0b10000) == pytest.approx(0.01)
+    assert known.selectivity(0b11101, 0b00010) == pytest.approx(0.01)
+
+
+def test_parts_add_up_to_the_whole():
+    random_ = random.Random(5)
+    by_value = [{v: random_.uniform(0, 10) for v in range(12)} for _ in range(3)]
+    known = catalog(
+        [stream(f"s{i}", "n1", {"x": "long"}, bytes=1, rates={"x": r}) for i, r in enumerate(by_value)]
+    )
+    whole = rates(f"SELECT s0.x FROM s0 {W}, s1 {W}, s2 {W} WHERE s0.x = s1.x AND s1.x = s2.x", known)
+    values = whole.classes[0].values
+    parts = [whole.part(0, Selection(tuple(p), 0.0)) for p in (values[:3], values[3:4], values[4:])]
+    for mask in range(1, 8):
+        assert sum(p.flow(mask).rate for p in parts) == pytest.approx(whole.flow(mask).rate)
+
+
+def test_unnamed_values_spread_evenly():
+    known = catalog(
+        [
+            stream(
+                "s0", "n1", {"x": "string"}, rate=100, bytes=1, distinct={"x": 11}, rates={"x": {"hot": 50}}
+            ),
+            stream("s1", "n1", {"x": "string"}, rate=10, bytes=1, distinct={"x": 11}),
+        ]
+    )
+    found = rates(f"SELECT s0.x FROM s0 {W}, s1 {W} WHERE s0.x = s1.x", known)
+    assert found.agree(0b11) == pytest.approx(0.5 / 11 + 0.5 * (10 / 11) / 10)
+    halves = [found.part(0, Selection(v, 0.5)) for v in (("hot",), ())]
+    assert sum(h.flow(0b11).rate for h in halves) == pytest.approx(found.flow(0b11).rate)
+
+
+def test_filters_on_the_key_change_its_spread():
+    sql, known = pmjoin_1()
+    found = rates(sql + " AND s1.dest = 'a'", known)
+    assert found.flow(0b001).rate == pytest.approx(0.1)
+    assert found.flow(0b011).rate == pytest.approx(0.003)
+    both = rates(sql + " AND s1.dest IN ('a', 'b')", known)
+    assert both.flow(0b011).rate == pytest.approx(5.003)
+
+
+def test_windows_of_rows_and_empty_windows():
+    known = catalog(
+        [stream(s, "n1", {"x": "long"}, rate=10, bytes=1, distinct={"x": 100}) for s in ("s0", "s1")]
+    )
+    rows = rates(f"SELECT s0.x FROM s0 [ROWS 50], s1 {W} WHERE s0.x = s1.x", known)
+    assert rows.flow(0b11).rate == pytest.approx((10 * 100 + 10 * 50) / 100)
+    none = rates(f"SELECT s0.x FROM s0 [RANGE 0 SECONDS], s1 {W} WHERE s0.x = s1.x", known)
+    assert none.flow(0b11).rate == pytest.approx(10 * 100 / 100)
+
+
+def test_a_thousand_streams_do_not_vanish():
+    known = one_class([100.0] * 400)
+    assert known.flow(known.all).window == pytest.approx(100)
+
+
+def test_conditions_are_applied_where_they_can_be_decided():
+    known = catalog(
+        [
+            stream(s, "n1", {"x": "long", "v": "long"}, rate=10, distinct={"x": 100})
+            for s in ("s0", "s1", "s2")
+        ]
+    )
+    sql = f"SELECT s0.x FROM s0 {W}, s1 {W}, s2 {W} WHERE s0.x = s1.x AND s1.x = s2.x AND s0.v < s1.v"
+    found = rates(sql, known)
+    assert found.agree(0b011) == pytest.approx(0.01 / 3)
+    assert found.agree(0b110) == pytest.approx(0.01)
+    assert "`s0`.`v` < `s1`.`v` passes 1/3" in found.statistics.assumed
+    assert found.width(0b011) == 8 + 8  # s0.x comes out, s1.x is still compared, v is no longer needed
+    assert found.width(0b101) == 8 + 8 + 8  # s0.v and s0.x, and s2.x
+
+
+def test_what_is_known_says_how_surely():
+    known = catalog([stream("s0", "n1", {"x": "long", "name": "string"}, rate=10, distinct={"x": 5})])
+    measured = Statistics(known, {"s0": Stats(rate=12, widths={"name": 20})})
+    assert (measured.rate("s0").value, measured.rate("s0").certainty) == (12, Certainty.MEASURED)
+    assert measured.distinct("s0", "x").certainty is Certainty.DECLARED
+    assert measured.width("s0", "name").value == 20
+    assert measured.distinct("s0", "name").certainty is Certainty.ASSUMED
+    assert list(measured.assumed) == ["streams.s0.stats.distinct.name = 1000"]
