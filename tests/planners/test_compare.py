@@ -8,7 +8,7 @@ from thalweg.plan.options import Objective, PlanOptions
 from thalweg.planners import compare as compare_module
 from thalweg.planners.compare import compare
 from thalweg.planners.problem import NotApplicableError
-from thalweg.planners.table import ANY, PLANNERS, Planner, make_plan, planner
+from thalweg.planners.table import NUMBER, PLANNERS, Planner, make_plan, planner
 
 
 def example(**settings):
@@ -64,7 +64,7 @@ def test_settings_go_to_those_who_take_them(monkeypatch):
 
     made = (
         Planner("a", "tree", "-", "", spy("a"), {"width": ("columns", "equal")}),
-        Planner("b", "tree", "-", "", spy("b"), {"width": ("columns", "equal"), "depth": ANY}),
+        Planner("b", "tree", "-", "", spy("b"), {"width": ("columns", "equal"), "depth": NUMBER}),
     )
     monkeypatch.setattr(compare_module, "PLANNERS", made)
     example(width="equal", depth="3")
@@ -84,7 +84,7 @@ def test_a_setting_that_only_its_planner_can_check_is_an_error_too(monkeypatch):
         raise NotApplicableError("too deep")
 
     monkeypatch.setattr(
-        compare_module, "PLANNERS", (planner("simple"), Planner("b", "tree", "-", "", plan, {"depth": ANY}))
+        compare_module, "PLANNERS", (planner("simple"), Planner("b", "tree", "-", "", plan, {"depth": NUMBER}))
     )
     with pytest.raises(UserError, match="setting 'depth' can't be 'x'"):
         example(depth="x")
