@@ -130,6 +130,26 @@ def test_verify_says_same_or_shows_the_difference(folder, thalweg):
     assert "1 missing, 1 extra" in shown.out
 
 
+def test_verify_of_a_run_that_is_not_complete_says_so(folder, thalweg):
+    results(folder, [("s1.1", "s2.1")])
+    metrics = folder / "out" / "metrics.json"
+    for text, told in (
+        ('{"complete": false}', "thalweg run` continues it"),
+        ('{"complete": true}', ""),
+        ("{", ""),
+    ):
+        metrics.write_text(text)
+        for arguments in (VERIFY, (*VERIFY, "--json")):
+            different = thalweg(*arguments)
+            assert different.status == 1
+            assert told in different.err
+            assert bool(told) == bool(different.err)
+        assert list(different.json) == ["same", "expected", "found", "missing", "extra", "examples"]
+    metrics.write_text('{"complete": false}')
+    results(folder, [("s1.1", "s2.1"), ("s1.2", "s2.2")])
+    assert thalweg(*VERIFY).err == ""
+
+
 def test_a_fault_of_ours_is_short_unless_asked(folder, thalweg, monkeypatch):
     def broken(*_, **__):
         raise RuntimeError("first line\nsecond line")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,7 +38,16 @@ def verify(
     else:
         _show(verdict)
     if not verdict.same:
+        if _is_unfinished(out):
+            typer.echo("the run is not complete; the same `thalweg run` continues it", err=True)
         raise typer.Exit(1)
+
+
+def _is_unfinished(out: Path) -> bool:
+    try:
+        return json.loads((out / "metrics.json").read_text())["complete"] is False
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def _read_with_spark(stream: Stream) -> pa.Table:
