@@ -222,6 +222,24 @@ def test_values_are_compared_not_their_types(place):
     ).same
 
 
+def test_intervals_are_microseconds_in_files(place):
+    """As Spark writes them, in results and in sources."""
+    select = "b.ts - a.ts AS gap, a.ts - timestamp'2023-01-01 00:00:00' AS long, a.d"
+    where = "a.k = b.k AND a.k = 1"
+    place.columns["a"] = {**COLUMNS, "d": "interval day to second"}
+    place.write(A.append_column("d", pa.array([7, None, 0, 0, 0])), "a/0.parquet")
+    year = 365 * 86_400 * 10**6
+    rows = [(10**7, year, 7), (5 * 10**6, year + 5 * 10**6, None)]
+    given = {"names": ("gap", "long", "d"), "schema": [pa.int64()] * 3}
+    place.results(rows, **given)
+    assert place.verify(select, where).same
+    place.results([rows[0], (4, *rows[1][1:])], **given)
+    verdict = place.verify(select, where)
+    assert (verdict.missing, verdict.extra) == (1, 1)
+    with pytest.raises(UserError, match="intervals inside the output column 'gap'"):
+        place.verify(select.replace("b.ts - a.ts AS gap", "array(b.ts - a.ts) AS gap"), where)
+
+
 def test_results_of_another_query_are_refused(place):
     place.results(JOINED)
     with pytest.raises(UserError, match="another query"):

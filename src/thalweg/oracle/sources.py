@@ -220,7 +220,11 @@ def _declared(
 
 
 def _read_as(column: str, found: str, wanted: str) -> str:
-    """Spark takes the bytes of a string as they are; DuckDB's casts would escape them."""
+    """Spark takes the bytes of a string as they are, which DuckDB's casts would escape; and microseconds in
+    files as intervals, which DuckDB does not cast.
+    """
+    if (found, wanted) == ("BIGINT", "INTERVAL"):
+        return f"to_microseconds({quoted(column)})"
     if found == "BLOB" and wanted == "TEXT":
         return f"decode({quoted(column)})"
     return f"encode({quoted(column)})" if (found, wanted) == ("VARCHAR", "BLOB") else quoted(column)

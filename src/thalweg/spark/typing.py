@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import AnalysisException, ParseException, PySparkTypeError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
 from pyspark.sql.pandas.types import to_arrow_type
@@ -20,7 +20,12 @@ _NARROW = (t.ByteType, t.ShortType, t.IntegerType, t.LongType)
 
 def arrow_type(kind: t.DataType) -> pa.DataType:
     """The Arrow type in which Spark hands this type to Python; instants are in UTC for any session."""
-    return to_arrow_type(kind, timezone="UTC")
+    try:
+        return to_arrow_type(kind, timezone="UTC")
+    except PySparkTypeError:
+        raise UserError(
+            f"columns of type {kind.simpleString()} are not supported", remedy="cast it to another type"
+        ) from None
 
 
 def arrow_schema(schema: t.StructType) -> pa.Schema:
