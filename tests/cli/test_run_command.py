@@ -32,6 +32,7 @@ def runs(monkeypatch):
     started = []
 
     def run(options, report):
+        report.starting()
         report.message("starting")
         report.batch(progress(1))
         started.append(options)
@@ -54,7 +55,9 @@ def test_the_options_reach_the_run(folder, thalweg, runs):
 def test_for_readers_progress_goes_to_standard_error(folder, thalweg, runs):
     done = thalweg(*RUN)
     assert "batch 1: 100 rows in" in done.err
+    assert "starting Spark" not in done.err  # a log needs no reassurance
     assert "complete" in done.out
+    assert "1 batch in 1.5 s" in done.out
     assert "batch 1:" not in done.out
     assert runs[0].once is False
 
@@ -107,13 +110,14 @@ def test_lines_come_at_most_once_a_second_and_the_last_always():
 def test_a_terminal_gets_a_live_table():
     out = io.StringIO()
     live = Live(Console(file=out, force_terminal=True, width=80))
+    live.starting()
     live.message("[starting]")
     live.batch(progress(1))
     live.batch(progress(2))
     live.close()
     live.close()
     shown = out.getvalue()
-    assert "[starting]" in shown
+    assert "starting Spark\n[starting]" in shown
     assert "rows a second" in shown
     assert "2.0 KiB" in shown
 

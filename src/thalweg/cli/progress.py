@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
+_DAY = 86_400
+_YEAR = 365.25 * _DAY
+_2_YEARS = 2 * _YEAR
+
+
 def reporter(*, silent: bool = False, stream: TextIO | None = None) -> Reporter:
     """The reporter that suits the place where progress goes, standard error unless told otherwise."""
     if silent:
@@ -28,6 +33,9 @@ def reporter(*, silent: bool = False, stream: TextIO | None = None) -> Reporter:
 
 class Silent:
     """Shows nothing."""
+
+    def starting(self) -> None:
+        pass
 
     def batch(self, progress: Progress) -> None:
         pass
@@ -46,6 +54,9 @@ class Lines:
         self._stream, self._clock = stream, clock
         self._shown_at = -1.0
         self._waiting: Progress | None = None
+
+    def starting(self) -> None:
+        pass
 
     def batch(self, progress: Progress) -> None:
         self._waiting = progress
@@ -73,6 +84,9 @@ class Live:
 
         self._display = Display(console=console, auto_refresh=False, transient=True)
         self._started = False
+
+    def starting(self) -> None:
+        self.message("starting Spark")
 
     def batch(self, progress: Progress) -> None:
         if not self._started:
@@ -137,4 +151,24 @@ def size(count: float) -> str:
 
 
 def _lag(progress: Progress) -> str:
-    return "unknown" if progress.event_lag_s is None else f"lags {progress.event_lag_s:,.1f} s"
+    lag = progress.event_lag_s
+    if lag is None:
+        return "unknown"
+    return f"lags {span(lag)}" if lag >= 0 else f"is {span(-lag)} ahead"
+
+
+def span(seconds: float) -> str:
+    """A length of time, in the unit that suits it.
+
+    >>> span(0.25), span(90), span(5400), span(3 * 3600), span(40 * 86400), span(90_678_789.5)
+    ('0.2 s', '90.0 s', '90.0 min', '3.0 h', '40.0 days', '2.9 years')
+    """
+    for size, most, unit in (
+        (1, 120, "s"),
+        (60, 7200, "min"),
+        (3600, 172_800, "h"),
+        (_DAY, _2_YEARS, "days"),
+    ):
+        if seconds < most:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds / _YEAR:,.1f} years"

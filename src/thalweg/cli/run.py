@@ -104,4 +104,8 @@ def _show(metrics: Mapping[str, Any]) -> None:
             table.add_row(what, name, f"{rows:,}")
     console = Console()
     console.print(table)
-    console.print(f"{metrics['batches']:,} batches in {metrics['elapsed_s']:,.1f} s", highlight=False)
+    batches = metrics["batches"]
+    console.print(
+        f"{batches:,} {'batch' if batches == 1 else 'batches'} in {metrics['elapsed_s']:,.1f} s",
+        highlight=False,
+    )

@@ -11,7 +11,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from thalweg.query.lexer import Lexed, lex
 from thalweg.query.model import Window
 from thalweg.query.refused import CLAUSES, JOINS, LATER
-from thalweg.query.windows import HOW, read_window
+from thalweg.query.windows import read_window
 
 Span = tuple[int, int]
 """Tokens from the first index up to, but without, the second."""
@@ -70,7 +70,7 @@ class _Clauses:
         """Refuse what makes it no single SELECT, wherever it stands."""
         lexed, first = self.lexed, self.lexed.at(0)
         if first is None:
-            raise lexed.error(None, "the query is empty", f"write SELECT ... FROM ... WHERE ...; {HOW}")
+            raise lexed.error(None, "the query is empty", "write SELECT ... FROM ... WHERE ...")
         if lexed.word(0) == "WITH":
             self.fail(
                 first, "WITH (common table expressions) is not supported", "write one SELECT over streams"
@@ -111,7 +111,7 @@ class _Clauses:
                 self.refuse()
             self.at = self.lexed.skip(self.at)
         if self.at >= self.end:
-            raise self.lexed.error(None, "FROM is missing", f"name the streams; {HOW}")
+            raise self.lexed.error(None, "FROM is missing", "a query is SELECT ... FROM ... WHERE ...")
         self.item(start)
         self.at += 1
 

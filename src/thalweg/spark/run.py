@@ -38,6 +38,7 @@ def run(options: RunOptions, reporter: Reporter) -> dict[str, Any]:
         return done
     spark = session(options.master, folder.own / "spark.log")
     try:
+    reporter.starting()
         process = getattr(spark.sparkContext._gateway, "proc", None)
         folder.started(None if process is None else process.pid)
         if not settled["partitions"]:
