@@ -134,9 +134,9 @@ def drained(result: DataFrame, checkpoint: Path) -> tuple[Counter, Any]:
     return sum((multiset(table) for table in found.values()), Counter()), query
 
 
-def reports(query: Any) -> list[dict[str, int]]:
+def reports(query: Any) -> list[dict[str, Any]]:
     """What operators said of themselves, in all batches of a query."""
-    said: list[dict[str, int]] = []
+    said: list[dict[str, Any]] = []
     for progress in query.recentProgress:
         observed = progress["observedMetrics"].get("thalweg")
         if observed is not None:

@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import thalweg
-from thalweg.programs.packet import Kind
 
 from .feed import SECOND, Feed, check_sql, drained, expected, multiset, reports, rows, written
 
@@ -208,9 +207,11 @@ def test_late_tuples_are_kept_with_all_columns_and_counted(spark, tmp_path):
     assert kept == multiset(feeds["a"].table(late))
     assert not (tmp_path / "late" / "b").exists()
     said = reports(stream)
-    assert sum(r["n"] for r in said if r["kind"] == Kind.LATE and r["port"] == 0) == 4
-    assert sum(r["n"] for r in said if r["kind"] == Kind.LATE and r["port"] == 1) == 0
-    assert sum(r["n"] for r in said if r["kind"] == Kind.INPUT and r["port"] == 0) == 9
+    assert sum(r.get("late", 0) for r in said if r.get("stream") == "a") == 4
+    assert sum(r.get("late", 0) for r in said if r.get("stream") == "b") == 0
+    assert sum(r.get("read", 0) for r in said if r.get("stream") == "a") == 9
+    assert max(r.get("newest_us", 0) for r in said if r.get("stream") == "a") == 120 * SECOND
+    assert all(r.keys() == {"state_rows", "state_bytes"} for r in said if "stream" not in r)
 
 
 def test_late_tuples_are_counted_where_they_are_not_kept(spark, tmp_path):
@@ -224,9 +225,9 @@ def test_late_tuples_are_counted_where_they_are_not_kept(spark, tmp_path):
     assert sum(found.values()) == 4
     late = Counter()
     for r in reports(stream):
-        if r["kind"] == Kind.LATE:
-            late[r["port"]] += r["n"]
-    assert late == {0: 3, 1: 3}
+        if "late" in r:
+            late[r["stream"]] += r["late"]
+    assert late == {"a": 3, "b": 3}
 
 
 def test_a_time_without_a_zone(spark, tmp_path):

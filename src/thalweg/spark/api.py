@@ -126,7 +126,18 @@ def _run(
         return results(joined(job, streams), job, 0, schemas, None)
     direct = Direct.of(job, schemas)
     flow = joined(job, streams, late=files, direct=direct)
-    return results(flow.observe("thalweg", reports(direct)), job, 0, schemas, direct)
+    return results(flow.observe("thalweg", reports(direct, schemas)), job, 0, schemas, direct)
+
+
+def _check_streams(streams: object, where: str) -> None:
+    remedy = "give a dict of DataFrames by name, such as {'a': df1, 'b': df2}"
+    if not isinstance(streams, Mapping):
+        raise UserError(f"the streams have the type {type(streams).__name__}", where=where, remedy=remedy)
+    for name, frame in streams.items():
+        if not isinstance(name, str):
+            raise UserError(f"the stream's name {name!r} is not a string", where=where, remedy=remedy)
+        if not isinstance(frame, DataFrame):
+            raise UserError(f"{name!r} has the type {type(frame).__name__}", where=where, remedy=remedy)
 
 
 def _same_clock(spark: SparkSession, kinds: Mapping[str, t.DataType]) -> None:

@@ -119,7 +119,7 @@ class _Run:
         if several:
             packets = packets.persist()
         watched = Observation("thalweg")
-        observed = packets.observe(watched, reports(self.direct))
+        observed = packets.observe(watched, reports(self.direct, self.schemas))
         written: dict[str, int] = {}
         for number, plan in enumerate(self.job.queries):
             name = plan.query.name

@@ -48,7 +48,6 @@ _AS_IT_IS = (
     t.DecimalType,
 )
 _REPORT = "report"  # a column of the flow: what an operator says of itself, and NULL in a row of the result
-_REPORTS = (Kind.INPUT, Kind.LATE, Kind.STATE)
 
 
 @dataclass(frozen=True)
@@ -57,6 +56,7 @@ class Direct:
 
     columns: tuple[str, ...]  # of the result packets
     schema: t.StructType
+    streams: tuple[str, ...]  # by number
 
     @classmethod
     def of(cls, job: Job, schemas: Schemas) -> Direct | None:
@@ -73,7 +73,8 @@ class Direct:
         else:
             kinds.pop()
         fields = [t.StructField(f"c{i}", _AS_NUMBER.get(type(k), (k, ""))[0]) for i, k in enumerate(kinds)]
-        return cls(tuple(columns), t.StructType([t.StructField(_REPORT, t.StringType()), *fields]))
+        schema = t.StructType([t.StructField(_REPORT, t.StringType()), *fields])
+        return cls(tuple(columns), schema, tuple(schemas))
 
     def frames(self, packets: Iterable[Packet]) -> Iterator[pd.DataFrame]:
         """Packets as rows of the schema. Every frame costs Spark time, so reports share one, at the end."""
@@ -84,9 +85,7 @@ class Direct:
                 nulls = pa.nulls(found.num_rows, pa.string())
                 yield self._frame([nulls, *(_numbers(found.column(name)) for name in self.columns)])
             else:
-                top = NONE if p.top is None else p.top
-                about = {"kind": int(p.kind), "port": p.port, "n": p.n, "top": top, "wall": p.wall}
-                said.append(json.dumps(about))
+                said.append(_report(p, self.streams))
         if said:
             kinds = list(arrow_schema(self.schema))[1:]
             yield self._frame([pa.array(said), *(pa.nulls(len(said), f.type) for f in kinds)])
@@ -99,6 +98,16 @@ class Direct:
             },
             copy=False,
         )
+
+
+def _report(p: Packet, streams: Sequence[str]) -> str:
+    """What an operator says of a stream or of its state; `reports` says the same of packets."""
+    if p.kind == Kind.INPUT:
+        newest = {} if p.top is None else {"newest_us": p.top}
+        return json.dumps({"stream": streams[p.port], "read": p.n, **newest})
+    if p.kind == Kind.LATE:
+        return json.dumps({"stream": streams[p.port], "late": p.n})
+    return json.dumps({"state_rows": p.n, "state_bytes": p.wall})
 
 
 def results(flow: DataFrame, job: Job, number: int, schemas: Schemas, direct: Direct | None) -> DataFrame:
@@ -122,31 +131,33 @@ def results(flow: DataFrame, job: Job, number: int, schemas: Schemas, direct: Di
     return rows.selectExpr(*(f"{rename(o.expr, names)} AS {quoted(o.name)}" for o in plan.query.outputs))
 
 
-def reports(direct: Direct | None) -> Any:
+def reports(direct: Direct | None, streams: Iterable[str]) -> Any:
     """An aggregate to observe on the flow: all that operators say of themselves. `counts` reads it."""
-    said = fn.col(_REPORT)
-    if direct is None:
-        said = fn.when(
-            fn.col("kind").isin([int(k) for k in _REPORTS]),
-            fn.to_json(fn.struct("kind", "port", "n", "top", "wall")),
-        )
+    if direct is not None:
+        return fn.collect_list(_REPORT).alias("reports")
+    kind, n = fn.col("kind"), fn.col("n")
+    stream = fn.array(*map(fn.lit, streams))[fn.col("port")].alias("stream")
+    newest = fn.when(fn.col("top") != NONE, fn.col("top")).alias("newest_us")
+    state = fn.struct(n.alias("state_rows"), fn.col("wall").alias("state_bytes"))
+    said = (
+        fn.when(kind == int(Kind.INPUT), fn.to_json(fn.struct(stream, n.alias("read"), newest)))
+        .when(kind == int(Kind.LATE), fn.to_json(fn.struct(stream, n.alias("late"))))
+        .when(kind == int(Kind.STATE), fn.to_json(state))
+    )
     return fn.collect_list(said).alias("reports")
 
 
 def counts(said: Iterable[str], streams: Iterable[str]) -> dict[str, int]:
     """Rows in and late for each stream, what the state holds, and the greatest time seen."""
-    names = list(streams)
-    out = {f"{what}_{name}": 0 for name in names for what in ("in", "late")}
+    out = {f"{what}_{name}": 0 for name in streams for what in ("in", "late")}
     out |= {"state_rows": 0, "state_bytes": 0, "top": NONE}
     for report in map(json.loads, said):
-        kind = Kind(report["kind"])
-        if kind is Kind.STATE:
-            out["state_rows"] += report["n"]
-            out["state_bytes"] += report["wall"]
-        else:
-            out[f"{'in' if kind is Kind.INPUT else 'late'}_{names[report['port']]}"] += report["n"]
-        if kind is Kind.INPUT:
-            out["top"] = max(out["top"], report["top"])
+        for said_of, counted in (("read", "in"), ("late", "late")):
+            if said_of in report:
+                out[f"{counted}_{report['stream']}"] += report[said_of]
+        for counted in ("state_rows", "state_bytes"):
+            out[counted] += report.get(counted, 0)
+        out["top"] = max(out["top"], report.get("newest_us", NONE))
     return out
 
 
