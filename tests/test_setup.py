@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from thalweg.errors import UserError
+from thalweg.spark.java import check_java
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -98,3 +101,23 @@ def test_an_installation_that_fails_is_done_again_the_next_time(machine):
         assert "pip: no network" in done.stderr
         assert "setup: the installation failed; the lines above say why" in done.stderr
     assert not (machine.home / ".venv" / ".installed").exists()
+
+
+def test_a_run_says_the_same_of_java(machine, monkeypatch):
+    """What Spark finds when it can't start is told in the words of the setup."""
+
+    def told(**environment):
+        with pytest.raises(UserError) as refused:
+            check_java()
+        assert said(machine.make(**environment)) == f"setup: {refused.value}"
+        return str(refused.value)
+
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(machine.home.parent / "bin"))
+    assert "there is none on the PATH" in told()
+    machine.have("java", java("1.8.0_392"))
+    assert "the one on the PATH is 8" in told()
+    machine.have("java", java("17.0.15"))
+    check_java()
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    assert "there is none in JAVA_HOME (/nowhere)" in told(JAVA_HOME="/nowhere")

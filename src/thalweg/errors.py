@@ -1,4 +1,4 @@
-"""What Thalweg says when the user's input is wrong."""
+"""What Thalweg says when the user's input is wrong, or Spark fails."""
 
 from __future__ import annotations
 
@@ -13,3 +13,7 @@ class UserError(Exception):
     def __init__(self, what: str, *, where: str | None = None, remedy: str | None = None) -> None:
         self.what, self.where, self.remedy = what, where, remedy
         super().__init__((f"{where}: " if where else "") + what + (f"; {remedy}" if remedy else ""))
+
+
+class RunError(Exception):
+    """Spark failed in a run, through no fault of the input's: the message says where, and why."""

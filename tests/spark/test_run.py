@@ -257,7 +257,38 @@ def test_tuples_that_rows_can_not_order_are_named(tmp_path, command):
     assert "stream a" in message
 
 
-def test_a_run_that_is_told_to_stop_goes_on_later(tmp_path, command, start):
+def test_data_that_an_expression_does_not_fit_is_told_in_a_line(tmp_path, command):
+    columns = {"ts": "timestamp", "k": "int", "word": "string"}
+    feeds = {n: Feed(columns, [rows("ts k word", (1, 1, "7"), (2, 1, "seven"))]) for n in "ab"}
+    written(feeds, tmp_path / "data")
+    (tmp_path / "catalog.yaml").write_text(catalog_yaml(feeds))
+    (tmp_path / "q.sql").write_text("SELECT a.k FROM a [RANGE 1 DAY], b [RANGE 1 DAY] WHERE a.word = b.k")
+    code, out, err = command(
+        "run", "q.sql", "--catalog", "catalog.yaml", "--out", "out", "--once", cwd=tmp_path
+    )
+    assert (code, out) == (2, ""), err
+    message = one_message(err)
+    assert message.startswith("thalweg: q.sql: [CAST_INVALID_INPUT] The value 'seven' of the type")
+    assert message.endswith("use `try_cast` to tolerate malformed input and return NULL instead")
+
+
+@pytest.mark.long
+def test_an_unknown_function_is_told_with_its_file(tmp_path, command):
+    feeds = {n: Feed({"ts": "timestamp", "k": "int"}, [rows("ts k", (1, 1))]) for n in "ab"}
+    written(feeds, tmp_path / "data")
+    (tmp_path / "catalog.yaml").write_text(catalog_yaml(feeds))
+    (tmp_path / "q.sql").write_text(
+        "SELECT nosuchf(a.k) AS x FROM a [RANGE 1 DAY], b [RANGE 1 DAY] WHERE a.k = b.k"
+    )
+    code, out, err = command(
+        "run", "q.sql", "--catalog", "catalog.yaml", "--out", "out", "--once", cwd=tmp_path
+    )
+    assert (code, out) == (2, ""), err
+    assert one_message(err).startswith("thalweg: q.sql: nosuchf(")
+
+
+@pytest.mark.parametrize("told", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
+def test_a_run_that_is_told_to_stop_goes_on_later(tmp_path, command, start, told):
     columns = {"ts": "timestamp", "k": "int", "id": "bigint"}
     feeds = {
         n: Feed(columns, random_batches(seed, 12, 8, columns, spread=60), lateness=15 * SECOND, order=("id",))
@@ -280,12 +311,12 @@ def test_a_run_that_is_told_to_stop_goes_on_later(tmp_path, command, start):
             if metrics.exists() and json.loads(metrics.read_text())["batches"] >= 2:
                 break
             time.sleep(0.05)
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(told)
         out, err = process.communicate(timeout=60)
     finally:
         process.kill()
         process.wait()
-    assert process.returncode == 0, err
+    assert (process.returncode, err) == (0, "")
     stopped = json.loads(out)
     assert stopped["complete"] is False
     assert 2 <= stopped["batches"] < 12

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from thalweg.cli import compare, demo, plan, run, verify
-from thalweg.errors import UserError
+from thalweg.errors import RunError, UserError
 
 app = typer.Typer(
     name="thalweg",
@@ -87,6 +87,7 @@ def invoke(arguments: Sequence[str]) -> int:
             return _end("interrupted", 1)
         return status if isinstance(status, int) else 0
     except UserError as error:
+        _trace()
         return _end(str(error), 2)
     except typer.Exit as error:
         return int(error.exit_code)
@@ -100,9 +101,13 @@ def invoke(arguments: Sequence[str]) -> int:
         usage = getattr(error, "format_message", None)  # typer's errors of usage, wherever it keeps them
         if usage is not None:
             return _usage(error, usage())
-        if os.environ.get("THALWEG_DEBUG") == "1":
-            traceback.print_exc()
+        _trace()
         return _end(f"{_short(error)} (THALWEG_DEBUG=1 shows where)", 1)
+
+
+def _trace() -> None:
+    if os.environ.get("THALWEG_DEBUG") == "1":
+        traceback.print_exc()
 
 
 def _usage(error: Any, message: str) -> int:
@@ -116,6 +121,8 @@ def _usage(error: Any, message: str) -> int:
 
 def _short(error: Exception) -> str:
     text = str(error).strip()
+    if isinstance(error, RunError):
+        return text
     return f"{type(error).__name__}: {text.splitlines()[0]}" if text else type(error).__name__
 
 

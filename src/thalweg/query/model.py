@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property, lru_cache
 from itertools import groupby
@@ -154,6 +154,8 @@ class Query:
     equalities: tuple[Equality, ...]
     conditions: tuple[Expr, ...]
     outputs: tuple[Output, ...]
+    where: str | None = field(default=None, compare=False)
+    """Its file, or what else messages are to call it."""
 
     def __post_init__(self) -> None:
         aliases = self.aliases

@@ -77,6 +77,7 @@ def _parse(text: str, name: str, schemas: Schemas, where: str) -> Query:
         equalities=tuple(dict.fromkeys(conditions.equalities)),
         conditions=tuple(dict.fromkeys(conditions.others)),
         outputs=outputs,
+        where=where,
     )
 
 

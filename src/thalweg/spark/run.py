@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import json
-import re
+import os
 import signal
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as fn
 
-from thalweg.errors import UserError
 from thalweg.plan.options import Progress, Reporter, RunOptions
+from thalweg.query.model import Query
 from thalweg.spark.folder import Folder, write
 from thalweg.spark.host import END_LINES, compiled, ends, joined
 from thalweg.spark.late import LateFiles
 from thalweg.spark.packets import NONE, PACKET
+from thalweg.spark.reasons import in_our_words
 from thalweg.spark.session import session
 from thalweg.spark.sources import info_of, live, schema_of
 from thalweg.spark.typing import arrow_schema
@@ -29,16 +31,16 @@ from thalweg.spark.unpack import Direct, counts, reports, results
 def run(options: RunOptions, reporter: Reporter) -> dict[str, Any]:
     """Run the queries until their sources are exhausted (`once`) or the process is told to stop."""
     folder = Folder(options.out.absolute())
-    stop = _on_signals()
+    stop = _on_signals(reporter)
     begun = time.monotonic()
     settled = folder.open(options, partitions=0)
     done = folder.metrics()
     if done is not None and done["complete"]:
         reporter.message(f"{options.out} is complete; nothing to do")
         return done
+    reporter.starting()
     spark = session(options.master, folder.own / "spark.log")
     try:
-    reporter.starting()
         process = getattr(spark.sparkContext._gateway, "proc", None)
         folder.started(None if process is None else process.pid)
         if not settled["partitions"]:
@@ -48,7 +50,7 @@ def run(options: RunOptions, reporter: Reporter) -> dict[str, Any]:
         write(folder.path / "plan.json", json.dumps(options.plan.document(), indent=1))
         return _Run(options, reporter, folder, spark, stop, begun).run()
     except PySparkException as error:
-        raise _in_our_words(error) from None
+        raise in_our_words(error, _named(options.queries)) from error
     finally:
         spark.stop()
 
@@ -62,6 +64,8 @@ class _Run:
     stop: threading.Event
     begun: float
     earlier_s: float = 0.0
+    failed: Exception | None = None
+    writing: int = 0
 
     def run(self) -> dict[str, Any]:
         streams = self.options.catalog.streams
@@ -102,16 +106,31 @@ class _Run:
         )
         if self.options.once:
             writer = writer.trigger(availableNow=True)
+        if self.stop.is_set():
+            return False
         query = writer.start()
         try:
             while not query.awaitTermination(0.2):  # type: ignore[arg-type]
                 if self.stop.is_set():
                     return False
+        except StreamingQueryException:
+            if self.failed is None:
+                raise
+            # What a batch failed for comes back in Spark's message as text, a page of it; here it is itself.
+            told = in_our_words(self.failed, self._failing())
+            raise told from (None if told is self.failed else self.failed)
         finally:
             query.stop()
         return True
 
     def _sink(self, packets: DataFrame, batch: int) -> None:
+        try:
+            self._publish(packets, batch)
+        except Exception as error:
+            self.failed = error
+            raise
+
+    def _publish(self, packets: DataFrame, batch: int) -> None:
         """Publish one batch. A repeat after a crash comes with the same number and replaces what is there."""
         begun = time.monotonic()
         self.folder.clear(batch)
@@ -122,7 +141,7 @@ class _Run:
         observed = packets.observe(watched, reports(self.direct, self.schemas))
         written: dict[str, int] = {}
         for number, plan in enumerate(self.job.queries):
-            name = plan.query.name
+            self.writing, name = number, plan.query.name
             count = Observation(f"rows-{name}")
             source = observed if number == 0 else packets
             rows = results(source, self.job, number, self.schemas, self.direct)
@@ -135,6 +154,11 @@ class _Run:
         self._report(
             batch, {**counts(watched.get["reports"], self.schemas), **written}, time.monotonic() - begun
         )
+
+    def _failing(self) -> str:
+        """The query whose results were being written. The first one's writing does the work of all."""
+        queries = self.options.queries
+        return _named(queries[self.writing : self.writing + 1] if self.writing else queries)
 
     def _report(self, batch: int, found: dict[str, Any], seconds: float) -> None:
         tally = self.folder.tally()
@@ -175,24 +199,26 @@ class _Run:
         return metrics
 
 
+def _named(queries: Sequence[Query]) -> str:
+    return ", ".join(q.where or f"query {q.name}" for q in queries)
+
+
 def _added(a: dict[str, int], b: dict[str, int]) -> dict[str, int]:
     return {k: a.get(k, 0) + b.get(k, 0) for k in {**a, **b}}
 
 
-def _on_signals() -> threading.Event:
+def _on_signals(reporter: Reporter) -> threading.Event:
+    """Set by SIGTERM and Ctrl-C. A further Ctrl-C ends the process at once; what it read is repeated."""
     stop = threading.Event()
+
+    def interrupt(*_: Any) -> None:
+        if stop.is_set():
+            reporter.close()
+            os.write(2, b"thalweg: interrupted\n")
+            os._exit(1)
+        stop.set()
+
     if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: stop.set())
+        signal.signal(signal.SIGTERM, lambda *_: stop.set())
+        signal.signal(signal.SIGINT, interrupt)
     return stop
-
-
-def _in_our_words(error: PySparkException) -> Exception:
-    """A message of ours that was raised in a worker comes back inside Spark's; so does a missing path."""
-    text = str(error)
-    ours = re.search(r"thalweg\.errors\.UserError: (.+)", text)
-    if ours:
-        return UserError(ours.group(1).strip())
-    if "PATH_NOT_FOUND" in text:
-        return UserError(text.strip().splitlines()[0].split(" SQLSTATE", 1)[0])
-    return error

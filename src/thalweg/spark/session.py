@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from thalweg.errors import UserError
+from thalweg.spark.java import check_java
 from thalweg.spark.packets import ROWS_A_BATCH
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -63,11 +70,18 @@ def session(master: str | None = None, log: Path | None = None, **conf: str) -> 
     master = master or os.environ.get("SPARK_MASTER") or "local[*]"
     collector = "-XX:+UseSerialGC" if (os.cpu_count() or 1) <= 4 else "-XX:+UseParallelGC"
     local = {**_LOCAL, "spark.driver.extraJavaOptions": collector} if master.startswith("local") else {}
+    _quiet()
     settings = _DEFAULTS | local | {_PROVIDER: ROCKSDB} | RUNTIME | conf
     builder = SparkSession.builder.master(master)
     for key, value in settings.items():
         builder = builder.config(key, value)
     with _said_to(log):
+        try:
+            with _own_interrupt():
+                SparkContext.getOrCreate(SparkConf().setMaster(master).setAll(list(settings.items())))
+        except PySparkRuntimeError:
+            check_java()
+            raise
         spark = builder.getOrCreate()
     if "spark.sql.shuffle.partitions" not in conf:
         spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
@@ -95,6 +109,24 @@ def _said_to(log: Path | None) -> Iterator[None]:
     finally:
         os.dup2(kept, 2)
         os.close(kept)
+
+
+def _quiet() -> None:
+    """PySpark logs every error that it also raises, as pages of JSON; the commands say it in a line."""
+    if os.environ.get("THALWEG_DEBUG") != "1":
+        for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+            PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
+@contextlib.contextmanager
+def _own_interrupt() -> Iterator[None]:
+    """Who handles Ctrl-C now does so afterwards; a context that starts would take it over."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if before is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 def prepare(spark: SparkSession) -> None:

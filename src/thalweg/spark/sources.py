@@ -14,6 +14,7 @@ from pyspark.sql import types as t
 from thalweg.catalog.model import Stream
 from thalweg.errors import UserError
 from thalweg.programs.job import StreamInfo
+from thalweg.spark.reasons import reason
 from thalweg.spark.session import session
 from thalweg.spark.typing import stream_info
 
@@ -26,7 +27,7 @@ def schema_of(stream: Stream) -> t.StructType:
     try:
         schema = t.StructType.fromDDL(ddl)
     except ParseException as error:
-        raise UserError(f"streams.{stream.name}.schema: {str(error).splitlines()[0]}") from None
+        raise UserError(f"streams.{stream.name}.schema: {reason(error)}") from None
     assert isinstance(schema, t.StructType)
     return schema
 
@@ -66,8 +67,7 @@ def _load(reader: Any, stream: Stream) -> DataFrame:
                 *(f"CAST(`{f.name}` AS {f.dataType.simpleString()}) AS `{f.name}`" for f in schema.fields)
             )
     except (AnalysisException, ParseException) as error:
-        what = str(error).strip().splitlines()[0].split(" SQLSTATE", 1)[0]
-        raise UserError(what, where=f"streams.{stream.name}.source") from None
+        raise UserError(reason(error), where=f"streams.{stream.name}.source") from None
     except Exception as error:
         if "ClassNotFoundException" in str(error) or "DATA_SOURCE_NOT_FOUND" in str(error):
             raise UserError(

@@ -14,6 +14,7 @@ from thalweg.errors import UserError
 from thalweg.programs.job import StreamInfo, TypedQuery
 from thalweg.query.model import Equality, Expr, Query
 from thalweg.query.rename import rename, unqualified
+from thalweg.spark.reasons import reason
 
 _NARROW = (t.ByteType, t.ShortType, t.IntegerType, t.LongType)
 
@@ -55,6 +56,13 @@ def stream_info(
 
 def typed_query(spark: SparkSession, query: Query, schemas: Mapping[str, t.StructType]) -> TypedQuery:
     """The query with what Spark says of its keys; raises what Spark has against any part of it."""
+    try:
+        return _typed(spark, query, schemas)
+    except UserError as error:
+        raise UserError(error.what, where=error.where or query.where, remedy=error.remedy) from error
+
+
+def _typed(spark: SparkSession, query: Query, schemas: Mapping[str, t.StructType]) -> TypedQuery:
     typer = Typer(spark, {i.alias: schemas[i.stream] for i in query.inputs})
     equalities = tuple(typer.typed(e) for e in query.equalities)
     kinds = {s.sql: arrow_type(typer.type_of(s)) for e in equalities for s in (e.left, e.right)}
@@ -92,7 +100,7 @@ class Typer:
             empty = self._spark.createDataFrame([], schema)
             return empty.selectExpr(f"{rename(expr, names)} AS x").schema["x"].dataType
         except (AnalysisException, ParseException) as error:
-            raise UserError(f"{expr.sql}: {_first_line(error)}") from None
+            raise UserError(f"{expr.sql}: {reason(error)}") from None
 
     def typed(self, equality: Equality) -> Equality:
         """The equality with both sides cast to the type in which Spark would compare them."""
@@ -117,7 +125,7 @@ class Typer:
         try:
             return self._empty[alias].selectExpr(f"{unqualified(expr)} AS {name}")
         except (AnalysisException, ParseException) as error:
-            raise UserError(f"{expr.sql}: {_first_line(error)}") from None
+            raise UserError(f"{expr.sql}: {reason(error)}") from None
 
     def _common(self, equality: Equality) -> t.DataType:
         (a,), (b,) = equality.left.aliases, equality.right.aliases
@@ -126,7 +134,7 @@ class Typer:
             plan = pair.where("l = r")._jdf.queryExecution().analyzed()
         except AnalysisException as error:
             raise UserError(
-                f"{equality.left.sql} = {equality.right.sql}: {_first_line(error)}",
+                f"{equality.left.sql} = {equality.right.sql}: {reason(error)}",
                 remedy="cast one side to the type of the other",
             ) from None
         return t._parse_datatype_json_string(plan.condition().left().dataType().json())
@@ -162,8 +170,3 @@ def _children(kind: t.DataType) -> list[t.DataType]:
     if isinstance(kind, t.StructType):
         return [f.dataType for f in kind.fields]
     return [kind.elementType] if isinstance(kind, t.ArrayType) else []
-
-
-def _first_line(error: Exception) -> str:
-    text = str(error).strip().splitlines()[0]
-    return text.split(" SQLSTATE", 1)[0].rstrip(" ;.")
