@@ -386,6 +386,14 @@ class TestWrongInput:
             thalweg.join({"a": frames["static"], "b": frames["live"]}, **arguments)
         with pytest.raises(thalweg.UserError, match="two streams"):
             thalweg.join({"a": frames["static"]}, **arguments)
+        ({"on": None}, "`on` is 'None' for 'a'.*a column's name"),
+        ({"on": [1]}, "`on`.*a list of names"),
+        ({"time": 3}, "`time` is '3' for 'a'"),
+        ({"time": ["ts", "d"]}, "names 2 columns"),
+        ({"within": None}, "`within`.*not a duration"),
+        ({"within": {"a": "1 second"}}, "`within` has nothing for 'b'"),
+        ({"lateness": 3}, "`lateness`.*no unit"),
+        ({"late": 3}, "`late` has the type int"),
         twice = frames["static"].selectExpr("ts", "k", "k AS b_k")
         with pytest.raises(thalweg.UserError, match="'a_b_k'"):
             thalweg.join({"a": twice, "a_b": frames["static"].select("ts", "k")}, **arguments)
@@ -400,10 +408,56 @@ class TestWrongInput:
             "SELECT a.k FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k = b.k AND a.k + 1",
             "not a condition",
         ),
-        ("SELECT no_such(a.k) AS x FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k = b.k", "no_such"),
+        (
+            "SELECT no_such(a.k) AS x FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k = b.k",
+            r"^thalweg\.sql: no_such",
+        ),
+        (
+            "SELECT make_ym_interval(a.k) AS x FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] "
+            "WHERE make_ym_interval(a.k) = make_ym_interval(b.k)",
+            "interval year to month are not supported",
+        ),
         (
             "SELECT a.k FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k = b.k AND a.k + b.k",
             "a condition|bool",
+    def test_of_python_types(self, spark, frames):
+        one, arguments = frames["static"], {"on": "k", "within": "5 seconds", "time": "ts"}
+        for streams, message in (
+            ([one, one], "have the type list.*a dict of DataFrames"),
+            (one, "have the type DataFrame"),
+            ({"a": one, 2: one}, "2 is not a string"),
+            ({"a": one, "b": "b.parquet"}, "'b' has the type str"),
+        ):
+            with pytest.raises(thalweg.UserError, match=rf"^thalweg\.join: .*{message}"):
+                thalweg.join(streams, **arguments)
+            with pytest.raises(thalweg.UserError, match=rf"^thalweg\.sql: .*{message}"):
+                thalweg.sql(spark, "SELECT 1", streams, time="ts")
+        for name in ("on", "time"):
+            with pytest.raises(thalweg.UserError, match=f"`{name}` is .*Column"):
+                thalweg.join({"a": one, "b": one}, **{**arguments, name: one.k})
+        both = {"a": one, "b": one}
+        with pytest.raises(thalweg.UserError, match="the query has the type int"):
+            thalweg.sql(spark, 3, both, time="ts")
+        query = "SELECT a.k FROM a [ROWS 1], b [ROWS 1] WHERE a.k = b.k"
+        with pytest.raises(thalweg.UserError, match=r"`order` is .*Column"):
+            thalweg.sql(spark, query, both, time="ts", order=one.k)
+        with pytest.raises(thalweg.UserError, match=r"^thalweg\.sql, line 1, column 1: the query is empty"):
+            thalweg.sql(spark, "", both, time="ts")
+
+    def test_of_clocks(self, spark, frames):
+        """Times with and without a zone are only compared where the session's zone is UTC."""
+        bare = frames["static"].selectExpr("CAST(ts AS TIMESTAMP_NTZ) AS ts", "k")
+        streams = {"a": frames["static"].select("ts", "k"), "b": bare}
+        arguments = {"on": "k", "within": "5 seconds", "time": "ts"}
+        assert thalweg.join(streams, **arguments).columns[-1] == "result_time"
+        zone = "spark.sql.session.timeZone"
+        try:
+            spark.conf.set(zone, "Europe/Berlin")
+            with pytest.raises(thalweg.UserError, match="the times of b have no time zone"):
+                thalweg.join(streams, **arguments)
+        finally:
+            spark.conf.set(zone, "UTC")
+
         ),
         ("SELECT a.k FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k = no_such(b.k)", "no_such"),
     )

@@ -29,7 +29,12 @@ def join(
     lateness: str | Mapping[str, str] = "10 seconds",
     late: str | Path | None = None,
 ) -> DataFrame:
-    """All results of the windowed join of two or more streams on equal keys."""
+    """All results of the windowed join of two or more streams on equal keys.
+
+    `late` is a folder for the tuples that come too late. Over static DataFrames it has no effect: nothing is
+    late there, and tuples without a time take no part.
+    """
+    _check_streams(streams, "thalweg.join")
     if len(streams) < 2:
         raise UserError("a join needs two streams or more", where="thalweg.join")
     aliases = list(streams)
@@ -44,8 +49,8 @@ def join(
     if len({len(k) for k in keys.values()}) != 1:
         found = ", ".join(f"{a}: {len(k)}" for a, k in keys.items())
         raise UserError(f"`on` has different numbers of columns ({found})", where="thalweg.join")
-    times = {a: _columns(streams[a], a, _for(a, time, "time"), "time")[0] for a in aliases}
-    inputs = tuple(Input(a, a, _window(str(_for(a, within, "within")))) for a in aliases)
+    times = {a: _time(streams[a], a, _for(a, time, "time")) for a in aliases}
+    inputs = tuple(Input(a, a, _window(_for(a, within, "within"))) for a in aliases)
     first = aliases[0]
     equalities = tuple(
         Equality(_column(first, keys[first][i]), _column(a, keys[a][i]))
@@ -63,8 +68,8 @@ def join(
                 remedy="rename an alias or a column",
             )
         seen.add(o.name.lower())
-    query = Query("join", "", inputs, equalities, (), outputs)
-    return _run(streams, query, times, {a: str(_for(a, lateness, "lateness")) for a in aliases}, late)
+    query = Query("join", "", inputs, equalities, (), outputs, "thalweg.join")
+    return _run(streams, query, times, {a: _for(a, lateness, "lateness") for a in aliases}, late)
 
 
 def sql(
@@ -77,16 +82,25 @@ def sql(
     order: str | Sequence[str] | Mapping[str, str | Sequence[str]] = (),
     late: str | Path | None = None,
 ) -> DataFrame:
-    """All results of a windowed join query over DataFrames, by the names used in its FROM clause."""
+    """All results of a windowed join query over DataFrames, by the names used in its FROM clause.
+
+    `late` is as in `join`.
+    """
+    _check_streams(streams, "thalweg.sql")
+    if not isinstance(query, str):
+        raise UserError(
+            f"the query has the type {type(query).__name__}", where="thalweg.sql", remedy="give its text"
+        )
     schemas = {name: {f.name: f.dataType.simpleString() for f in df.schema} for name, df in streams.items()}
-    parsed = parse(query, name="query", schemas=schemas)
+    parsed = parse(query, name="query", schemas=schemas, where="thalweg.sql")
     used = {i.stream: streams[i.stream] for i in parsed.inputs}
-    times = {s: _columns(df, s, _for(s, time, "time"), "time")[0] for s, df in used.items()}
-    latenesses = {s: str(_for(s, lateness, "lateness")) for s in used}
+    times = {s: _time(df, s, _for(s, time, "time")) for s, df in used.items()}
+    latenesses = {s: _for(s, lateness, "lateness") for s in used}
     orders = {}
     for s, df in used.items():
         given = order.get(s, ()) if isinstance(order, Mapping) else order
-        orders[s] = _columns(df, s, given, "order") if given else []
+        none = given is None or (isinstance(given, list | tuple) and not given)
+        orders[s] = [] if none else _columns(df, s, given, "order")
     return _run(used, parsed, times, latenesses, late, orders)
 
 
@@ -94,15 +108,20 @@ def _run(
     streams: Mapping[str, DataFrame],
     query: Query,
     times: Mapping[str, str],
-    lateness: Mapping[str, str],
+    lateness: Mapping[str, object],
     late: str | Path | None,
     orders: Mapping[str, Sequence[str]] | None = None,
 ) -> DataFrame:
+    if not isinstance(late, str | Path | None):
+        raise UserError(
+            f"`late` has the type {type(late).__name__}", where=query.where, remedy="name a folder"
+        )
     kinds = {df.isStreaming for df in streams.values()}
     if len(kinds) != 1:
         live = [a for a, df in streams.items() if df.isStreaming]
         raise UserError(
             f"some streams are live ({', '.join(live)}) and others are static",
+            where=query.where,
             remedy="give all as streaming or all as static DataFrames",
         )
     spark = next(iter(streams.values())).sparkSession
@@ -113,7 +132,7 @@ def _run(
             name,
             df.schema,
             times[name],
-            parse_duration(lateness[name]),
+            parse_duration(lateness[name], where="`lateness`"),
             order=tuple((orders or {}).get(name, ())),
         )
         for name, df in streams.items()
@@ -158,25 +177,34 @@ def _for(alias: str, value: object, what: str) -> object:
     if alias not in value:
         raise UserError(
             f"`{what}` has nothing for {alias!r}",
-            where="thalweg.join",
             remedy=f"it has {', '.join(map(repr, value)) or 'nothing at all'}",
         )
     return value[alias]
 
 
+def _time(df: DataFrame, alias: str, given: object) -> str:
+    names = _columns(df, alias, given, "time")
+    if len(names) != 1:
+        raise UserError(f"`time` names {len(names)} columns for {alias!r}", remedy="give one")
+    return names[0]
+
+
 def _columns(df: DataFrame, alias: str, given: object, what: str) -> list[str]:
-    names = [given] if isinstance(given, str) else list(given)  # type: ignore[call-overload]
+    names = [given] if isinstance(given, str) else given
+    # Lists and tuples only: others, such as a Column, may look like sequences and have no end.
+    if not isinstance(names, list | tuple) or not all(isinstance(n, str) for n in names):
+        raise UserError(
+            f"`{what}` is {str(given)[:60]!r} for {alias!r}",
+            remedy="give a column's name, or a list of names",
+        )
     if not names:
-        raise UserError(f"`{what}` names no column", where="thalweg.join")
+        raise UserError(f"`{what}` names no column")
     found = []
     for name in names:
-        match = [c for c in df.columns if c == name] or [
-            c for c in df.columns if c.lower() == str(name).lower()
-        ]
+        match = [c for c in df.columns if c == name] or [c for c in df.columns if c.lower() == name.lower()]
         if len(match) != 1:
             raise UserError(
                 f"{alias!r} has no column {name!r} (for `{what}`)",
-                where="thalweg.join",
                 remedy=f"it has {', '.join(df.columns)}",
             )
         found.append(match[0])
@@ -187,7 +215,7 @@ def _column(alias: str, column: str) -> Expr:
     return Expr.column(alias, column)
 
 
-def _window(text: str) -> Window:
-    if text.strip().lower() == "unbounded":
+def _window(text: object) -> Window:
+    if isinstance(text, str) and text.strip().lower() == "unbounded":
         return Window(WindowKind.UNBOUNDED)
-    return Window(WindowKind.RANGE, parse_duration(text))
+    return Window(WindowKind.RANGE, parse_duration(text, where="`within`"))
