@@ -86,6 +86,19 @@ def test_a_slide_hands_results_out_when_event_time_has_passed_it() -> None:
     assert found(host, "x", "y") == [(1, 1)]
 
 
+def test_results_that_wait_for_a_slide_are_kept_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(join_program, "SEGMENT_BYTES", 100)
+    host = LocalHost(job((ranged("x", "s", 1000, slide=100), ranged("y", "t", 1000)), buckets=1))
+    host.push({"s": rows(*((10 * i, "a", i) for i in range(1, 21))), "t": rows((12, "a", 1))})
+    assert found(host, "x", "y") == []
+    host.push({"s": rows((250, "b", 90)), "t": rows((250, "c", 91))})
+    assert found(host, "x", "y") == [(i, 1) for i in range(1, 20)]  # that at 200 is of the next slide
+    assert len(host.results[0]) > 3
+    host.forget()
+    host.push({"s": rows((300, "b", 92)), "t": rows((300, "c", 93))})
+    assert found(host, "x", "y") == [(i, 1) for i in range(1, 21)]
+
+
 def test_windows_that_do_not_fit_the_shared_memory_stay_with_their_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 
 import pyarrow.parquet as pq
@@ -344,6 +345,19 @@ def test_the_users_session_may_keep_state_in_memory(spark, tmp_path):
         )
 
 
+def test_two_queries_over_one_join_do_not_disturb_each_other(spark, tmp_path):
+    batches = [rows("ts k", *((10 * n + i, i % 3) for i in range(9))) for n in range(4)]
+    feeds = {n: Feed({"ts": "timestamp", "k": "int"}, batches) for n in "ab"}
+    folder = written(feeds, tmp_path)
+    query = "SELECT *, result_time FROM a [RANGE 15 SECONDS], b [RANGE 15 SECONDS] WHERE a.k = b.k"
+    joined = thalweg.join(
+        {n: f.live(spark, folder / n) for n, f in feeds.items()}, on="k", within="15 seconds", time="ts"
+    )
+    with ThreadPoolExecutor(2) as both:
+        found = list(both.map(lambda n: drained(joined, tmp_path / f"checkpoint{n}")[0], range(2)))
+    assert found == [expected(query, feeds)] * 2
+
+
 class TestWrongInput:
     @pytest.fixture
     def frames(self, spark, tmp_path):
@@ -372,6 +386,14 @@ class TestWrongInput:
         ({"on": "nested"}, "can't be a key"),
         ({"on": "v"}, "variant.*can't be a key"),
         ({"on": {"a": "d", "b": "k"}}, "cast"),
+        ({"on": None}, "`on` is 'None' for 'a'.*a column's name"),
+        ({"on": [1]}, "`on`.*a list of names"),
+        ({"time": 3}, "`time` is '3' for 'a'"),
+        ({"time": ["ts", "d"]}, "names 2 columns"),
+        ({"within": None}, "`within`.*not a duration"),
+        ({"within": {"a": "1 second"}}, "`within` has nothing for 'b'"),
+        ({"lateness": 3}, "`lateness`.*no unit"),
+        ({"late": 3}, "`late` has the type int"),
     )
 
     @pytest.mark.parametrize(("change", "message"), CASES, ids=lambda value: str(value)[:40])
@@ -386,40 +408,10 @@ class TestWrongInput:
             thalweg.join({"a": frames["static"], "b": frames["live"]}, **arguments)
         with pytest.raises(thalweg.UserError, match="two streams"):
             thalweg.join({"a": frames["static"]}, **arguments)
-        ({"on": None}, "`on` is 'None' for 'a'.*a column's name"),
-        ({"on": [1]}, "`on`.*a list of names"),
-        ({"time": 3}, "`time` is '3' for 'a'"),
-        ({"time": ["ts", "d"]}, "names 2 columns"),
-        ({"within": None}, "`within`.*not a duration"),
-        ({"within": {"a": "1 second"}}, "`within` has nothing for 'b'"),
-        ({"lateness": 3}, "`lateness`.*no unit"),
-        ({"late": 3}, "`late` has the type int"),
         twice = frames["static"].selectExpr("ts", "k", "k AS b_k")
         with pytest.raises(thalweg.UserError, match="'a_b_k'"):
             thalweg.join({"a": twice, "a_b": frames["static"].select("ts", "k")}, **arguments)
 
-    SQL = (
-        ("SELECT a.k FROM a [RANGE 1 SECOND], c [RANGE 1 SECOND] WHERE a.k = c.k", "'c'"),
-        ("SELECT a.x FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k = b.k", "'x'"),
-        ("SELECT a.k FROM a, b [RANGE 1 SECOND] WHERE a.k = b.k", "window"),
-        ("SELECT a.k FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k < b.k", "no equality connects"),
-        ("SELECT a.k FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.m = b.m", "map"),
-        (
-            "SELECT a.k FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k = b.k AND a.k + 1",
-            "not a condition",
-        ),
-        (
-            "SELECT no_such(a.k) AS x FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k = b.k",
-            r"^thalweg\.sql: no_such",
-        ),
-        (
-            "SELECT make_ym_interval(a.k) AS x FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] "
-            "WHERE make_ym_interval(a.k) = make_ym_interval(b.k)",
-            "interval year to month are not supported",
-        ),
-        (
-            "SELECT a.k FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k = b.k AND a.k + b.k",
-            "a condition|bool",
     def test_of_python_types(self, spark, frames):
         one, arguments = frames["static"], {"on": "k", "within": "5 seconds", "time": "ts"}
         for streams, message in (
@@ -458,6 +450,28 @@ class TestWrongInput:
         finally:
             spark.conf.set(zone, "UTC")
 
+    SQL = (
+        ("SELECT a.k FROM a [RANGE 1 SECOND], c [RANGE 1 SECOND] WHERE a.k = c.k", "'c'"),
+        ("SELECT a.x FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k = b.k", "'x'"),
+        ("SELECT a.k FROM a, b [RANGE 1 SECOND] WHERE a.k = b.k", "window"),
+        ("SELECT a.k FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k < b.k", "no equality connects"),
+        ("SELECT a.k FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.m = b.m", "map"),
+        (
+            "SELECT a.k FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k = b.k AND a.k + 1",
+            "not a condition",
+        ),
+        (
+            "SELECT no_such(a.k) AS x FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k = b.k",
+            r"^thalweg\.sql: no_such",
+        ),
+        (
+            "SELECT make_ym_interval(a.k) AS x FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] "
+            "WHERE make_ym_interval(a.k) = make_ym_interval(b.k)",
+            "interval year to month are not supported",
+        ),
+        (
+            "SELECT a.k FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k = b.k AND a.k + b.k",
+            "a condition|bool",
         ),
         ("SELECT a.k FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k = no_such(b.k)", "no_such"),
     )
