@@ -345,6 +345,7 @@ def test_the_users_session_may_keep_state_in_memory(spark, tmp_path):
         )
 
 
+@pytest.mark.long
 def test_two_queries_over_one_join_do_not_disturb_each_other(spark, tmp_path):
     batches = [rows("ts k", *((10 * n + i, i % 3) for i in range(9))) for n in range(4)]
     feeds = {n: Feed({"ts": "timestamp", "k": "int"}, batches) for n in "ab"}
