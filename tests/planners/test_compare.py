@@ -83,9 +83,8 @@ def test_a_setting_that_only_its_planner_can_check_is_an_error_too(monkeypatch):
         problem.number("depth", 1)
         raise NotApplicableError("too deep")
 
-    monkeypatch.setattr(
-        compare_module, "PLANNERS", (planner("simple"), Planner("b", "tree", "-", "", plan, {"depth": NUMBER}))
-    )
+    other = Planner("b", "tree", "-", "", plan, {"depth": NUMBER})
+    monkeypatch.setattr(compare_module, "PLANNERS", (planner("simple"), other))
     with pytest.raises(UserError, match="setting 'depth' can't be 'x'"):
         example(depth="x")
     assert [p.reason for p in example(depth="1").not_applicable] == ["too deep"]
