@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 import numpy as np
 
 _WORD = 64
 
 
-def members(mask: int) -> list[int]:
+def members(mask: int) -> tuple[int, ...]:
     """The numbers in a set.
 
     >>> members(0b1011), members(1 << 100 | 1)
-    ([0, 1, 3], [0, 100])
+    ((0, 1, 3), (0, 100))
     """
     if mask < 1 << _WORD:
-        found = []
-        while mask:
-            lowest = mask & -mask
-            found.append(lowest.bit_length() - 1)
-            mask ^= lowest
-        return found
+        return _few(mask)
     packed = np.frombuffer(mask.to_bytes((mask.bit_length() + 7) // 8, "little"), dtype=np.uint8)
-    numbers: list[int] = np.flatnonzero(np.unpackbits(packed, bitorder="little")).tolist()
-    return numbers
+    return tuple(np.flatnonzero(np.unpackbits(packed, bitorder="little")).tolist())
+
+
+@lru_cache(maxsize=1 << 16)
+def _few(mask: int) -> tuple[int, ...]:
+    return tuple(i for i in range(mask.bit_length()) if mask >> i & 1)
 
 
 def mask_of(numbers: Iterable[int]) -> int:

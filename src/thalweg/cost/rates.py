@@ -28,6 +28,7 @@ from thalweg.query import classes
 from thalweg.query.model import Expr, Input, Query, WindowKind
 
 _LARGEST = 1e300
+_FEW = 8
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,9 @@ class Rates:
     keys: tuple[Mapping[str, Sequence[Expr]], ...]
     equal_width: bool = False
     _flows: dict[int, Flow] = field(default_factory=dict, repr=False)
-    _widths: dict[int, float] = field(default_factory=dict, repr=False)  # the same in every part
+    # The same in every part of the key space:
+    _widths: dict[int, float] = field(default_factory=dict, repr=False)
+    _names: dict[int, tuple[str, ...]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, query: Query, statistics: Statistics, *, equal_width: bool = False) -> Rates:
@@ -93,8 +96,10 @@ class Rates:
         return Widths(self.query, self.statistics, self.equal_width)
 
     def names(self, mask: int) -> tuple[str, ...]:
-        aliases = self.aliases
-        return tuple([aliases[i] for i in members(mask)])
+        if mask not in self._names:
+            aliases = self.aliases
+            self._names[mask] = tuple([aliases[i] for i in members(mask)])
+        return self._names[mask]
 
     def flow(self, mask: int) -> Flow:
         """The join of a set of streams."""
@@ -158,6 +163,8 @@ class Rates:
     def _joined(self, inside: Sequence[int], log: float) -> tuple[float, float]:
         if len(inside) == 1:
             return float(self.rate[inside[0]]), float(self.window[inside[0]])
+        if len(inside) <= _FEW:
+            return self._few_joined(inside, log)
         windows, rates = self.window[list(inside)], self.rate[list(inside)]
         empty = np.flatnonzero(windows == 0)
         if len(empty) == 0:
@@ -168,6 +175,20 @@ class Rates:
         # Where one window is empty, only its own tuples, as they come, meet the others.
         others = np.delete(windows, empty[0])
         return min(float(rates[empty[0]]) * _exp(float(np.log(others).sum()) + log), _LARGEST), 0.0
+
+    def _few_joined(self, inside: Sequence[int], log: float) -> tuple[float, float]:
+        """The same without NumPy, which takes longer for a few numbers."""
+        if log == -math.inf:
+            return 0.0, 0.0
+        share, total, window = math.exp(log), 0.0, 1.0
+        for i in inside:
+            window *= float(self.window[i])
+            others = 1.0
+            for j in inside:
+                if j != i:
+                    others *= float(self.window[j])
+            total += float(self.rate[i]) * others
+        return min(share * total, _LARGEST), min(share * window, _LARGEST)
 
     def decided(self, mask: int) -> float:
         """The share of combinations that pass the conditions which a set can decide."""

@@ -31,6 +31,9 @@ def join_work(rates: Rates, inputs: Sequence[int], costs: Costs) -> float:
     first, as adaptive's head streams do; a join of two is two one-way joins. In a join of very many inputs
     only the first probe counts: few tuples come further, and all orders of all heads would take long.
     """
+    if len(inputs) == 2:
+        a, b = (rates.flow(i) for i in inputs)
+        return (a.rate + b.rate) * costs.update_s + (a.rate * b.window + b.rate * a.window) * costs.probe_s
     if len(inputs) > _MANY:
         least = min(rates.flow(i).window for i in inputs)
         return sum(rates.flow(i).rate * (costs.update_s + costs.probe_s * least) for i in inputs)

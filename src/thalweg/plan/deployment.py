@@ -13,6 +13,7 @@ from thalweg.errors import UserError
 
 _OPERATOR_KEYS = ("id", "kind", "site", "inputs")
 _WORK = "work_s"
+_TAKEN = frozenset((*_OPERATOR_KEYS, _WORK))
 _EDGE_KEYS = ("from", "to", "from_site", "to_site", "streams", "tuples_per_s", "bytes_per_s")
 _CARRIES = "carries"
 TUPLES = "tuples"
@@ -33,8 +34,9 @@ class Operator:
     work_s: float = 0.0
 
     def __post_init__(self) -> None:
-        if taken := {*_OPERATOR_KEYS, _WORK} & set(self.details):
-            raise ValueError(f"operator {self.id}: details can't be called {', '.join(sorted(taken))}")
+        if not _TAKEN.isdisjoint(self.details):
+            taken = ", ".join(sorted(_TAKEN.intersection(self.details)))
+            raise ValueError(f"operator {self.id}: details can't be called {taken}")
         if not (math.isfinite(self.work_s) and self.work_s >= 0):
             raise ValueError(f"operator {self.id}: {self.work_s} seconds can't be its work")
 
@@ -63,9 +65,9 @@ class Edge:
     carries: str = TUPLES
 
     def __post_init__(self) -> None:
-        for rate in (self.tuples_per_s, self.bytes_per_s):
-            if not (math.isfinite(rate) and rate >= 0):
-                raise ValueError(f"edge {self.source} -> {self.target}: {rate} is not a rate")
+        if not (0 <= self.tuples_per_s < math.inf and 0 <= self.bytes_per_s < math.inf):
+            rates = f"{self.tuples_per_s} and {self.bytes_per_s}"
+            raise ValueError(f"edge {self.source} -> {self.target}: {rates} can't both be rates")
 
     def to_json(self) -> dict[str, Any]:
         return {

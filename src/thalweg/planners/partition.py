@@ -29,19 +29,22 @@ class Piece:
     selection: Selection
     selector: Selector
 
-    def __add__(self, other: Piece) -> Piece:
-        a, b = self.selection, other.selection
-        mine, theirs = self.selector, other.selector
-        return Piece(
-            Selection(a.values + b.values, a.unnamed + b.unnamed),
-            replace(
-                mine,
-                buckets=mine.buckets + theirs.buckets,
-                ranges=mine.ranges + theirs.ranges,
-                values=mine.values + theirs.values,
-                others=mine.others or theirs.others,
-            ),
-        )
+
+def together(pieces: Sequence[Piece]) -> Piece:
+    """Several parts as one."""
+    selectors = [p.selector for p in pieces]
+    return Piece(
+        Selection(
+            tuple(v for p in pieces for v in p.selection.values), sum(p.selection.unnamed for p in pieces)
+        ),
+        replace(
+            selectors[0],
+            buckets=tuple(b for s in selectors for b in s.buckets),
+            ranges=tuple(r for s in selectors for r in s.ranges),
+            values=tuple(v for s in selectors for v in s.values),
+            others=any(s.others for s in selectors),
+        ),
+    )
 
 
 def partition(rates: Rates, class_: int, parts: int, partitioner: str) -> list[Piece]:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from thalweg.cost.rates import Rates
-from thalweg.planners.partition import Piece, partition
-from thalweg.planners.problem import Found, Problem
+from thalweg.planners.partition import Piece, partition, together
+from thalweg.planners.problem import Found, Problem, many_objects
 from thalweg.planners.streamjoinopt import optimise
 from thalweg.planners.tree import Join, Leaf, Part, Partitioned, Tree, deploy
 
@@ -52,20 +52,25 @@ def _partitioned(
     """One tree for each part; parts with the same tree become one."""
     parts = problem.number("partitions", 16)
     pieces = partition(problem.rates, class_, parts, problem.settings.get("partitioner", "rate"))
-    alike: dict[Tree, Piece] = {}
+    alike: dict[Tree, list[tuple[Piece, Rates]]] = {}
     searched = 0
-    for piece in pieces:
-        tree, looked_at = plan_part(problem.rates.part(class_, piece.selection), units, at, target)
-        searched += looked_at
-        alike[tree] = alike[tree] + piece if tree in alike else piece
+    with many_objects():
+        for piece in pieces:
+            rates = problem.rates.part(class_, piece.selection)
+            tree, looked_at = plan_part(rates, units, at, target)
+            searched += looked_at
+            alike.setdefault(tree, []).append((piece, rates))
     if len(alike) == 1:
         return next(iter(alike)), searched
     keys = {a: exprs[0].sql for a, exprs in problem.rates.keys[class_].items()}
-    made = tuple(
-        Part(tree, problem.rates.part(class_, piece.selection), piece.selector, keys)
-        for tree, piece in alike.items()
-    )
-    return Partitioned(tuple(units), made), searched
+    made = []
+    for tree, same in alike.items():
+        piece, rates = same[0]
+        if len(same) > 1:
+            piece = together([p for p, _ in same])
+            rates = problem.rates.part(class_, piece.selection)
+        made.append(Part(tree, rates, piece.selector, keys))
+    return Partitioned(tuple(units), tuple(made)), searched
 
 
 @dataclass

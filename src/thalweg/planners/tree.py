@@ -16,7 +16,7 @@ from thalweg.cost.rates import Rates
 from thalweg.cost.time import join_work
 from thalweg.plan.deployment import Deployment, Edge, Operator
 from thalweg.plan.selectors import Selector
-from thalweg.planners.problem import Problem
+from thalweg.planners.problem import Problem, many_objects
 from thalweg.planners.reuse import Offer
 
 
@@ -84,9 +84,10 @@ class Part:
 
 def deploy(problem: Problem, tree: Tree) -> Deployment:
     """The deployment of a query by a tree."""
-    builder = Builder(problem)
-    builder.sink(builder.tree(tree))
-    return builder.deployment()
+    with many_objects():
+        builder = Builder(problem)
+        builder.sink(builder.tree(tree))
+        return builder.deployment()
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,7 @@ class Builder:
     def __post_init__(self) -> None:
         self.classes = self.problem.rates.keys
         self._counts: Counter[str] = Counter()
+        self._details: dict[tuple[int, ...], dict[str, Any]] = {}
         number = {a: i for i, a in enumerate(self.problem.query.aliases)}
         self._classes_of: list[list[int]] = [[] for _ in number]
         for c, by_alias in enumerate(self.classes):
@@ -170,12 +172,10 @@ class Builder:
         for one in inputs:
             mask |= one.mask
         sets = list(dict.fromkeys(one.mask for one in inputs))  # parts of one input have the same streams
-        details: dict[str, Any] = {"streams": list(rates.names(mask)), "on": self._on(sets, rates)}
-        decided = [
-            c.sql for c, read in self._conditions if not read & ~mask and all(read & ~one for one in sets)
-        ]
-        if decided:
-            details["conditions"] = decided
+        # Parts of the key space join the same sets again and again: what can be is made once.
+        details = self._details.get(tuple(sets))
+        if details is None:
+            details = self._details[tuple(sets)] = self._describe(mask, sets)
         work = join_work(rates, sets, self.problem.catalog.costs)
         name = name or self.fresh("join")
         self.add(
@@ -185,6 +185,16 @@ class Builder:
             inputs,
         )
         return Built(name, mask, rates)
+
+    def _describe(self, mask: int, sets: Sequence[int]) -> dict[str, Any]:
+        rates = self.problem.rates
+        details: dict[str, Any] = {"streams": list(rates.names(mask)), "on": self._on(sets, rates)}
+        decided = [
+            c.sql for c, read in self._conditions if not read & ~mask and all(read & ~one for one in sets)
+        ]
+        if decided:
+            details["conditions"] = decided
+        return details
 
     def _on(self, sets: Sequence[int], rates: Rates) -> list[dict[str, list[str]]]:
         """For each attribute that connects inputs, one stream of each that has it, and its expressions."""
