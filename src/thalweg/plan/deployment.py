@@ -66,8 +66,8 @@ class Edge:
 
     def __post_init__(self) -> None:
         if not (0 <= self.tuples_per_s < math.inf and 0 <= self.bytes_per_s < math.inf):
-            rates = f"{self.tuples_per_s} and {self.bytes_per_s}"
-            raise ValueError(f"edge {self.source} -> {self.target}: {rates} can't both be rates")
+            rate = self.bytes_per_s if 0 <= self.tuples_per_s < math.inf else self.tuples_per_s
+            raise ValueError(f"edge {self.source} -> {self.target}: {rate} is not a rate")
 
     def to_json(self) -> dict[str, Any]:
         return {
