@@ -149,7 +149,8 @@ def test_killed_three_times(tmp_path, start, command):
 @pytest.mark.parametrize("seed", range(12))
 def test_killed_many_times(tmp_path, start, command, seed):
     rng = random.Random(seed)
-    kills = [rng.choice(("driver", "jvm", "worker")) for _ in range(4)]
+    # A run may survive the death of a worker that is idle, and is then complete before anything else dies.
+    kills = [rng.choice(("driver", "jvm")), *(rng.choice(("driver", "jvm", "worker")) for _ in range(3))]
     check(tmp_path, start, command, (RANGES, ROWS)[seed % 2], kills, seed)
 
 
