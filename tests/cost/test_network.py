@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.planners.examples import catalog, links, stream
-from thalweg.catalog.model import Costs, Link, Links, Site
+from thalweg.catalog.model import Costs, Link, Links
 from thalweg.cost import network as module
 from thalweg.cost.network import Network
 from thalweg.cost.price import MODELS
@@ -132,7 +132,32 @@ def test_no_path_is_an_error_that_names_the_sites():
         links=Links(default=None, pairs={("n0", "n1"): Link(), ("n1", "n0"): Link()}),
     )
     net = Network.of(known, MODELS["usage"])
-    net.check_paths(["n0", "n1"], [])
-    with pytest.raises(UserError, match="no path between the sites n0 and n2"):
-        net.check_paths(["n0"], ["n2"])
-    assert known.sites["n2"] == Site()
+    net.check_paths(["n0", "n1"], None)
+    with pytest.raises(UserError, match="no path from the site n0 to n2"):
+        net.check_paths(["n0"], "n2")
+    with pytest.raises(UserError, match="streams at n2 could meet those at n0"):
+        net.check_paths(["n0", "n2"], None)
+
+
+def test_streams_meet_where_links_lead_one_way():
+    """n1 and n2 reach n0, and nothing else is reached by both."""
+    known = catalog(
+        [stream("s", "n0", {"x": "long"})],
+        sites=("n0", "n1", "n2"),
+        links=Links(default=None, pairs={("n1", "n0"): Link(), ("n2", "n0"): Link()}),
+    )
+    for objective in MODELS:
+        net = Network.of(known, MODELS[objective])
+        net.check_paths(["n1", "n2"], None)
+        with pytest.raises(UserError, match="no path from the site n2 to n1"):
+            net.check_paths(["n1", "n2"], "n1")
+
+
+def test_a_long_chain_of_one_way_links():
+    pairs = {(f"n{i}", f"n{i + 1}"): Link() for i in range(1500)}
+    known = catalog(
+        [stream("s", "n0", {"x": "long"})],
+        sites=[f"n{i}" for i in range(1501)],
+        links=Links(default=None, pairs=pairs),
+    )
+    assert Network.of(known, MODELS["bytes"]).cost(0, 1500, 7.0) == 7

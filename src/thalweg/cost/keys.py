@@ -36,7 +36,8 @@ class KeyClass:
     """Streams (by number) that are equal in one attribute.
 
     `shares` has a row for each member and a column for each named value; `rest` and `distinct` are for the
-    unnamed values. `declared` are selectivities of pairs that the catalog gives.
+    unnamed values. `declared` are selectivities of pairs that the catalog gives. A part of the key space
+    knows the `whole` that it is a part of.
 
     >>> two = KeyClass.of((0, 1, 2), [10, 100, 1000], [None] * 3, {})
     >>> round(two.agree(frozenset([0, 1])) * 100, 9), round(two.agree(frozenset([0, 1, 2])) * 100_000, 9)
@@ -49,6 +50,7 @@ class KeyClass:
     rest: Floats
     distinct: Floats
     declared: Mapping[tuple[int, int], float] = field(default_factory=dict)
+    whole: KeyClass | None = None
     _known: dict[frozenset[int], float] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -92,9 +94,23 @@ class KeyClass:
         if len(members) < 2:
             return 0.0
         if members not in self._known:
-            found = self._declared(members) if self.declared else self._spread(members)
-            self._known[members] = found
+            self._known[members] = self._log_agree(members)
         return self._known[members]
+
+    def estimate(self, members: frozenset[int]) -> float:
+        """What `agree` would be without declared selectivities."""
+        return math.exp(self._spread(members))
+
+    def _log_agree(self, members: frozenset[int]) -> float:
+        if not self.declared:
+            return self._spread(members)
+        if self.whole is None:
+            return self._declared(members)
+        # What is declared holds for the whole; over its parts it divides as the estimate does.
+        estimate = self.whole._spread(members)
+        if estimate == -math.inf:
+            return self.whole.log_agree(members)
+        return self.whole.log_agree(members) + self._spread(members) - estimate
 
     @cached_property
     def log_all(self) -> float:
@@ -119,17 +135,12 @@ class KeyClass:
             values=selection.values,
             shares=picked * scale,
             rest=rest * scale[:, 0],
-            distinct=np.maximum(1.0, self.distinct * selection.unnamed),
-            declared={},
+            # On average less than one, where parts are many.
+            distinct=self.distinct * (selection.unnamed or 1.0),
+            whole=self.whole or self,
             _known={},
         )
-        declared = {
-            pair: min(
-                1.0, f * math.exp(_difference(within._spread(frozenset(pair)), self._spread(frozenset(pair))))
-            )
-            for pair, f in self.declared.items()
-        }
-        return replace(within, declared=declared, _known={}), inside
+        return within, inside
 
     def _spread(self, members: frozenset[int]) -> float:
         rows = [self.rows[m] for m in members]
@@ -164,7 +175,3 @@ class KeyClass:
         if declared:
             return False, max(declared)
         return True, math.exp(max(self._spread(frozenset((i, j))) for i in a for j in b))
-
-
-def _difference(log: float, other: float) -> float:
-    return 0.0 if other == -math.inf else log - other

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -128,24 +129,20 @@ class Network:
         costs, before = dijkstra(graph, indices=n, return_predecessors=True)
         return costs[:n], _origins(before[:n], n)
 
-    def check_paths(self, sources: Sequence[str], targets: Sequence[str]) -> None:
-        """Refuses streams that can't meet: each source must reach some common site, and the targets."""
-        _, part = self._parts
-        weak = {part[self.number[s]] for s in (*sources, *targets)}
-        if len(weak) > 1:
-            first = sources[0]
-            other = next(s for s in (*sources, *targets) if part[self.number[s]] != part[self.number[first]])
-            raise UserError(
-                f"there is no path between the sites {first} and {other}",
-                remedy="add links to the catalog, or a links.default",
-            )
+    def check_paths(self, sources: Sequence[str], target: str | None) -> None:
+        """Refuses streams that can't meet: all must reach some site, and the target if there is one."""
+        reached = np.ones(len(self.sites), dtype=bool)
+        for site in dict.fromkeys(sources):
+            there = np.isfinite(self.from_site(self.number[site], 1.0))
+            if target is not None and not there[self.number[target]]:
+                self._no_path(f"from the site {site} to {target}")
+            if not (reached & there).any():
+                others = ", ".join(s for s in dict.fromkeys(sources) if s != site)
+                self._no_path(f"by which streams at {site} could meet those at {others}")
+            reached &= there
 
-    @cached_property
-    def _parts(self) -> tuple[int, npt.NDArray[np.int32]]:
-        n = len(self.sites)
-        graph = csr_matrix((np.ones(len(self.tails)), (self.tails, self.heads)), shape=(n, n))
-        count, part = connected_components(graph, directed=True, connection="weak")
-        return int(count), part
+    def _no_path(self, which: str) -> NoReturn:
+        raise UserError(f"there is no path {which}", remedy="add links to the catalog, or a links.default")
 
     @cached_property
     def _keeps_pairs(self) -> bool:
@@ -242,13 +239,15 @@ class Network:
             if a != b:
                 into[b].add(a)
 
-        def before(part: int, seen: set[int]) -> set[int]:
-            for p in into[part] - seen:
-                seen.add(p)
-                before(p, seen)
+        def before(part: int) -> set[int]:
+            seen, waiting = set[int](), [part]
+            while waiting:
+                new = into[waiting.pop()] - seen
+                seen |= new
+                waiting.extend(new)
             return seen
 
-        return [(p, sorted(before(p, set()))) for p in into]
+        return [(p, sorted(before(p))) for p in into]
 
     @cached_property
     def _reach(self) -> npt.NDArray[np.bool_]:

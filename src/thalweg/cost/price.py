@@ -50,4 +50,6 @@ def _sent(operator: Operator) -> Hashable:
         own = f"{quoted(operator.id)}."  # filters name the alias, which is all that two may differ in
         filters = (f.replace(own, "") for f in operator.details.get("filters", ()))
         return operator.details["stream"], tuple(sorted(filters))
+    if operator.kind == "reuse":
+        return operator.details["query"], operator.details["operator"], operator.site
     return operator.id

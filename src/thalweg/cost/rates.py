@@ -13,7 +13,7 @@ product over all classes of equal attributes (`cost/keys.py`) and the conditions
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -72,7 +72,7 @@ class Rates:
         rate, window = np.zeros(len(number)), np.zeros(len(number))
         for i, one in enumerate(query.inputs):
             rate[i], window[i] = _source(one, statistics)
-        keys = tuple(classes(query.equalities))
+        keys = tuple(_classes(query, statistics))
         found = tuple(_key_class(by_alias, number, query, statistics) for by_alias in keys)
         return cls(query, statistics, rate, window, found, keys, equal_width)
 
@@ -146,10 +146,6 @@ class Rates:
         """Whether some attribute connects two sets."""
         return any(one.mask & left and one.mask & right for one in self.classes)
 
-    def shared(self, left: int, right: int) -> tuple[int, ...]:
-        """The classes that connect two sets."""
-        return tuple(i for i, one in enumerate(self.classes) if one.mask & left and one.mask & right)
-
     def part(self, class_: int, selection: Selection) -> Rates:
         """The same query within a part of one attribute's key space."""
         within, inside = self.classes[class_].part(selection)
@@ -204,6 +200,39 @@ class Rates:
         return [(c, mask_of(self.aliases.index(a) for a in c.aliases)) for c in self.query.conditions]
 
 
+def _classes(query: Query, statistics: Statistics) -> list[dict[str, list[Expr]]]:
+    """The classes of equal attributes.
+
+    An equality of a string and a number compares numbers: '05' = 5 and 5 = '5', but '05' is not '5'. So what
+    such an equality connects is not equal to what others connect to either side.
+    """
+    apart = {}
+    for n, equality in enumerate(query.equalities):
+        left, right = (_family(side, query, statistics) for side in (equality.left, equality.right))
+        if left != right:
+            apart[id(equality.left)] = apart[id(equality.right)] = n
+    return classes(query.equalities, lambda side: (side.sql, apart.get(id(side))))
+
+
+def _family(side: Expr, query: Query, statistics: Statistics) -> str:
+    tree = side.tree
+    if not isinstance(tree, exp.Column):
+        return "expression"
+    (alias,) = side.aliases
+    type_ = statistics.catalog.streams[query.input(alias).stream].columns[tree.name].lower().split("(")[0]
+    if type_.strip() in _NUMBERS:
+        return "number"
+    return "string" if type_.strip() in ("string", "char", "varchar") else type_
+
+
+_NUMBERS = frozenset(
+    (
+        *("byte", "tinyint", "short", "smallint", "int", "integer", "long", "bigint"),
+        *("float", "real", "double", "decimal", "dec", "numeric"),
+    )
+)
+
+
 def _log(share: float) -> float:
     return math.log(share) if share > 0 else -math.inf
 
@@ -234,16 +263,15 @@ def passes(one: Input, condition: Expr, statistics: Statistics) -> float:
     if named is not None:
         column, accepted = named
         spread = statistics.spread(one.stream, column)
-        if spread is not None and not (spread.rest and accepted is None):
-            if accepted is not None:
-                return min(1.0, sum(spread.of(v) for v in accepted))
-        elif accepted is not None and column in statistics.catalog.streams[one.stream].stats.distinct:
+        if spread is not None:
+            return min(1.0, sum(spread.of(v) for v in accepted))
+        if column in statistics.catalog.streams[one.stream].stats.distinct:
             return min(1.0, len(accepted) / statistics.distinct(one.stream, column).value)
     statistics.note(f"{condition.sql} passes 1/3")
     return PASSES
 
 
-def _compared(tree: exp.Expression) -> tuple[str, list[object] | None] | None:
+def _compared(tree: exp.Expression) -> tuple[str, list[Hashable]] | None:
     """The column that a filter compares with constants, and the values it accepts."""
     if isinstance(tree, exp.Paren):
         return _compared(tree.this)
@@ -254,11 +282,11 @@ def _compared(tree: exp.Expression) -> tuple[str, list[object] | None] | None:
     if isinstance(tree, exp.In) and isinstance(tree.this, exp.Column):
         values = tree.expressions
         if values and all(isinstance(v, exp.Literal) for v in values):
-            return tree.this.name, [_constant(v) for v in values]
+            return tree.this.name, list(dict.fromkeys(_constant(v) for v in values))
     return None
 
 
-def _constant(value: exp.Literal) -> object:
+def _constant(value: exp.Literal) -> Hashable:
     return value.name if value.is_string else float(value.name)
 
 
@@ -289,7 +317,11 @@ def _key_class(
                 known = statistics.catalog.selectivity((streams[0], left), (streams[1], right))
                 if known is not None:
                     declared[i, j] = known
-    return KeyClass.of(numbers, distinct, spreads, declared)
+    found = KeyClass.of(numbers, distinct, spreads, declared)
+    if any(f > 0 and found.estimate(frozenset(pair)) == 0 for pair, f in declared.items()):
+        # The named values never meet, yet the catalog says that these streams do: it knows better.
+        found = KeyClass.of(numbers, distinct, [None] * len(numbers), declared)
+    return found
 
 
 def _column(one: Input, exprs: Sequence[Expr]) -> str | None:
@@ -305,7 +337,7 @@ def _filtered(one: Input, column: str | None, spread: Spread | None) -> Spread |
     """The spread after filters on the key itself."""
     for condition in one.filters:
         named = _compared(condition.tree)
-        if named is None or named[0] != column or named[1] is None:
+        if named is None or named[0] != column:
             continue
         if spread is None:
             shares = {v: 1 / len(named[1]) for v in named[1]}

@@ -80,7 +80,7 @@ class Statistics:
         for stats, certainty in self._known(stream):
             if stats.rate is not None:
                 return Value(stats.rate, certainty)
-            for by_value in stats.rates.values():
+            for by_value in filter(None, stats.rates.values()):
                 return Value(sum(by_value.values()), certainty)
         return self._assume(f"streams.{stream}.stats.rate", RATE)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -49,6 +49,13 @@ class Widths:
                 if any(r & ~mask for r in readers):
                     total += width
         return total
+
+    def more(self, alias: str, columns: Iterable[str]) -> float:
+        """What further columns add to a joined tuple; nothing where it counts as all of its bytes."""
+        stream = self.query.input(alias).stream
+        if self.equal or (self.statistics.bytes(stream) and not self.statistics.has_widths(stream)):
+            return 0.0
+        return sum(self._column(alias, c) for c in columns)
 
     def needed(self, mask: int) -> dict[str, tuple[str, ...]]:
         """The columns that a tuple joined of these streams must still have."""

@@ -40,6 +40,10 @@ class Operator:
         if not (math.isfinite(self.work_s) and self.work_s >= 0):
             raise ValueError(f"operator {self.id}: {self.work_s} seconds can't be its work")
 
+    def __str__(self) -> str:
+        details = ", ".join(f"{k} {_shown(v)}" for k, v in self.details.items() if v not in ([], {}, None))
+        return f"{self.id}: {self.kind} at {self.site}" + (f" ({details})" if details else "")
+
     def to_json(self) -> dict[str, Any]:
         return {
             "id": self.id,
@@ -159,30 +163,29 @@ class Deployment:
             raise UserError(f"this is not a deployment: {error}", where=where) from error
 
     def explain(self) -> str:
-        """The deployment as indented text, from its sinks down to its sources."""
+        """The deployment as indented text, from its sinks down to its sources.
+
+        An operator that several read is written out once.
+        """
         read = {i for o in self.operators for i in o.inputs}
         lines: list[str] = []
-        for operator in self.operators:
-            if operator.id not in read:
-                self._explain(operator, 0, lines)
+        told: set[str] = set()
+        waiting = [(o.id, "", 0) for o in reversed(self.operators) if o.id not in read]
+        while waiting:  # no recursion: a plan of a thousand streams may be a thousand deep
+            id_, reader, depth = waiting.pop()
+            if reader:
+                lines.append("  " * depth + f"<- {self._flow(self.edge(id_, reader))}")
+            again = id_ in told
+            lines.append("  " * depth + (f"{id_}: above" if again else str(self.operator(id_))))
+            if not again:
+                told.add(id_)
+                waiting += [(i, id_, depth + 1) for i in reversed(self.operator(id_).inputs)]
         return "\n".join(lines)
 
-    def _explain(self, operator: Operator, depth: int, lines: list[str]) -> None:
-        pad = "  " * depth
-        details = ", ".join(
-            f"{k} {_shown(v)}" for k, v in operator.details.items() if v not in ([], {}, None)
-        )
-        lines.append(
-            f"{pad}{operator.id}: {operator.kind} at {operator.site}" + (f" ({details})" if details else "")
-        )
-        for name in operator.inputs:
-            edge = self.edge(name, operator.id)
-            way = (
-                "" if edge.source_site == edge.target_site else f", {edge.source_site} to {edge.target_site}"
-            )
-            rates = f"{edge.tuples_per_s:,.6g} tuples/s, {edge.bytes_per_s:,.6g} bytes/s"
-            lines.append(f"{pad}  <- {name}{way}: {rates}")
-            self._explain(self.operator(name), depth + 1, lines)
+    def _flow(self, edge: Edge) -> str:
+        apart = edge.source_site != edge.target_site
+        way = f", {edge.source_site} to {edge.target_site}" if apart else ""
+        return f"{edge.source}{way}: {edge.tuples_per_s:,.6g} tuples/s, {edge.bytes_per_s:,.6g} bytes/s"
 
 
 def _shown(value: Any) -> str:

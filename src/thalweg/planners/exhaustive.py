@@ -17,6 +17,7 @@ from thalweg.cost.keys import Floats
 from thalweg.cost.masks import members
 from thalweg.cost.network import Numbers
 from thalweg.cost.time import join_work
+from thalweg.planners.optimal import cheapest
 from thalweg.planners.problem import Found, NotApplicableError, Problem
 from thalweg.planners.tree import Join, Leaf, Reused, Tree, deploy
 
@@ -52,7 +53,7 @@ def plan(problem: Problem) -> Found:
             "there is no site that all streams of the query can reach",
             remedy="add links to the catalog, or a links.default",
         )
-    return Found(deploy(problem, tree), count)
+    return Found(cheapest(problem, deploy(problem, tree)), count)
 
 
 def lemma1(streams: int, nodes: int) -> int:

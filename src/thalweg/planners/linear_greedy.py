@@ -15,6 +15,8 @@ from thalweg.planners.problem import Found, NotApplicableError, Problem
 from thalweg.planners.sequences import Plan, Step, StepCosts, deploy
 
 SIMPLE = ("SP-S", "SP-D")
+MOST = 64
+"""Streams beyond which m sequences of m - 1 steps are too many."""
 
 
 def plan(problem: Problem) -> Found:
@@ -29,6 +31,11 @@ def greedy(costs: StepCosts, methods: Sequence[str]) -> tuple[Plan, int]:
     Of equally cheap steps the one to the first stream is taken, and by the first method.
     """
     aliases = costs.problem.rates.aliases
+    if len(aliases) > MOST:
+        raise NotApplicableError(
+            f"a probe sequence for each of {len(aliases)} streams is too much: at most {MOST}",
+            remedy="streamjoinopt takes any number",
+        )
     columns = [METHODS.index(m) for m in methods]
     found: dict[int, tuple[Step, ...]] = {}
     searched = 0

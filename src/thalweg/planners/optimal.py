@@ -1,7 +1,7 @@
 """`optimal`: the cheapest order and placement of two-way joins over the whole network, with reuse.
 
-Exact for one query, given those deployed before it (with streams under several aliases, as long as their
-aliases share copies at one site). integrated.txt found such plans by enumerating them
+Exact for one query, given those deployed before it; where a stream is read under several aliases, as long as
+these share copies at no more than one site. integrated.txt found such plans by enumerating them
 (`exhaustive`); the recurrence finds the same ones with the place of each intermediate result in its state.
 """
 
@@ -15,7 +15,10 @@ import numpy as np
 
 from thalweg.cost.keys import Floats
 from thalweg.cost.masks import mask_of, members
+from thalweg.cost.price import price
 from thalweg.cost.time import join_work
+from thalweg.plan.deployment import Deployment
+from thalweg.planners import local, simple, streamjoinopt
 from thalweg.planners.problem import Found, NotApplicableError, Problem
 from thalweg.planners.recurrence import Given, Made, Solved, solve
 from thalweg.planners.reuse import Offer
@@ -37,27 +40,53 @@ def plan(problem: Problem) -> Found:
     offers = problem.deployed.offers(problem)
     best = exact(problem, offers)
     searched = best.solved.looked_at
-    for twins in _twins(problem):
-        for site in _twin_sites(problem):
-            shared = exact(problem, offers, twins, site)
-            searched += shared.solved.looked_at
-            if shared.cost < best.cost * (1 - 1e-12):
-                best = shared
+    twins, better = _twins(problem), True
+    while twins and better:  # one group after another, given where the others share
+        better = False
+        for group in twins:
+            for site in _twin_sites(problem):
+                shared = exact(problem, offers, {**best.shared, group: site})
+                searched += shared.solved.looked_at
+                if shared.cost < best.cost * (1 - 1e-12):
+                    best, better = shared, len(twins) > 1
     if best.cost == float("inf"):
         raise NotApplicableError(
             "the streams can't meet: no site can be reached from all of theirs",
             remedy="add links to the catalog",
         )
-    return Found(deploy(problem, best.tree()), searched)
+    return Found(cheapest(problem, deploy(problem, best.tree())), searched)
+
+
+def cheapest(problem: Problem, deployment: Deployment) -> Deployment:
+    """The cheaper of a tree of two-way joins and the N-way joins of other planners.
+
+    An N-way join keeps no intermediate results, so where work counts it may take less than any tree.
+    """
+    if not problem.model.work:
+        return deployment
+    plans = [deployment, simple.plan(problem).deployment, streamjoinopt.plan(problem).deployment]
+    if len({*problem.at}) == 1:
+        plans.append(local.plan(problem).deployment)
+    return min(plans, key=lambda d: price(d, problem.network, problem.model))
+
+
+def tries(problem: Problem) -> int:
+    """How often the recurrence runs again to find where the aliases of a stream share a copy."""
+    groups = len(_twins(problem))
+    return groups * len(_twin_sites(problem)) * (1 if groups < 2 else groups)
 
 
 @dataclass(frozen=True, eq=False)
 class Exact:
-    """The recurrence solved for a problem; `extra` is what its shared copy of a stream costs."""
+    """The recurrence solved for a problem.
+
+    `shared` says at which site the aliases of a stream have a copy between them, `extra` what these cost.
+    """
 
     problem: Problem
     solved: Solved
     offers: Mapping[tuple[int, int], Offer]
+    shared: Mapping[int, int]
     extra: float = 0.0
 
     @property
@@ -76,10 +105,8 @@ class Exact:
         return Leaf(members(node.units)[0])
 
 
-def exact(
-    problem: Problem, offers: Sequence[Offer] = (), twins: int = 0, shared_at: int | None = None
-) -> Exact:
-    """Solves the recurrence; streams in `twins` have one copy at `shared_at` between them."""
+def exact(problem: Problem, offers: Sequence[Offer] = (), shared: Mapping[int, int] | None = None) -> Exact:
+    """Solves the recurrence; each set of aliases in `shared` has one copy at a site between them."""
     rates, network = problem.rates, problem.network
     nodes = len(network.sites)
     available: dict[int, Floats] = {}
@@ -93,12 +120,11 @@ def exact(
             costs[offer.site] = offer.cost
             chosen[offer.mask, offer.site] = offer
     extra = 0.0
-    if shared_at is not None:
-        first = members(twins)[0]
-        extra = network.cost(problem.at[first], shared_at, rates.flow(1 << first).bytes)
-
-    def spread(costs: Floats, size: float) -> tuple[Floats, np.ndarray]:
-        return network.spread(costs, size)
+    free: dict[int, int] = {}
+    for group, site in (shared or {}).items():
+        first = 1 << members(group)[0]
+        extra += float(network.spread(available[first], rates.flow(first).bytes)[0][site])
+        free |= {1 << i: site for i in members(group)}
 
     @cache
     def work(left: int, right: int) -> float:
@@ -108,12 +134,12 @@ def exact(
         len(problem.at),
         available,
         lambda mask: rates.flow(mask).bytes,
-        spread,
+        network.spread,
         joinable=rates.joinable,
         work=work if problem.model.work else None,
-        free={1 << i: shared_at for i in members(twins)} if shared_at is not None else {},
+        free=free,
     )
-    return Exact(problem, solved, chosen, extra)
+    return Exact(problem, solved, chosen, shared or {}, extra)
 
 
 def _twins(problem: Problem) -> list[int]:

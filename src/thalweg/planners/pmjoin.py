@@ -14,7 +14,7 @@ from thalweg.cost.rates import Rates
 from thalweg.planners.partition import Piece, partition, together
 from thalweg.planners.problem import Found, Problem, many_objects
 from thalweg.planners.streamjoinopt import optimise
-from thalweg.planners.tree import Join, Leaf, Part, Partitioned, Tree, deploy
+from thalweg.planners.tree import Join, Leaf, Part, Partitioned, Tree, deploy, from_below
 
 PlanPart = Callable[[Rates, Sequence[Tree], Sequence[int], int | None], tuple[Tree, int]]
 """Plans one part: from its rates, its inputs, their sites and the site where the result is wanted (if it is
@@ -52,28 +52,32 @@ def _partitioned(
     """One tree for each part; parts with the same tree become one."""
     parts = problem.number("partitions", 16)
     pieces = partition(problem.rates, class_, parts, problem.settings.get("partitioner", "rate"))
-    alike: dict[Tree, list[tuple[Piece, Rates]]] = {}
+    alike: dict[tuple[tuple[int, int], ...], list[tuple[Piece, Rates]]] = {}
+    trees: dict[tuple[tuple[int, int], ...], Tree] = {}
     searched = 0
     with many_objects():
         for piece in pieces:
             rates = problem.rates.part(class_, piece.selection)
             tree, looked_at = plan_part(rates, units, at, target)
             searched += looked_at
-            alike.setdefault(tree, []).append((piece, rates))
+            # Two trees are the same if they join the same sets at the same sites.
+            shape = tuple((n.mask, n.site) for n in from_below(tree) if isinstance(n, Join))
+            trees.setdefault(shape, tree)
+            alike.setdefault(shape, []).append((piece, rates))
     if len(alike) == 1:
-        return next(iter(alike)), searched
+        return next(iter(trees.values())), searched
     keys = {a: exprs[0].sql for a, exprs in problem.rates.keys[class_].items()}
     made = []
-    for tree, same in alike.items():
+    for shape, same in alike.items():
         piece, rates = same[0]
         if len(same) > 1:
             piece = together([p for p, _ in same])
             rates = problem.rates.part(class_, piece.selection)
-        made.append(Part(tree, rates, piece.selector, keys))
+        made.append(Part(trees[shape], rates, piece.selector, keys))
     return Partitioned(tuple(units), tuple(made)), searched
 
 
-@dataclass
+@dataclass(eq=False)
 class _Candidate:
     """A join that can be partitioned on one attribute, with those below that were merged into it."""
 
@@ -150,19 +154,33 @@ def _rebuild(
     problem: Problem, tree: Tree, target: int | None, chosen: dict[int, _Candidate], plan_part: PlanPart
 ) -> tuple[Tree, int]:
     """The tree with the chosen joins partitioned."""
-    candidate = chosen.get(id(tree))
-    if not isinstance(tree, Join):
-        return tree, 0
-    if candidate is None:
-        made = [_rebuild(problem, i, tree.site, chosen, plan_part) for i in tree.inputs]
-        if isinstance(made[-1][0], Partitioned):  # the others would have to go to every site of its results
-            made[-1] = (tree.inputs[-1], 0)
-        return Join(tuple(m[0] for m in made), tree.site), sum(m[1] for m in made)
-    built = [_rebuild(problem, i, None, chosen, plan_part) for i in candidate.inputs]
-    units = [unit for unit, _ in built]
-    at = []
-    for unit in units:
-        assert isinstance(unit, Leaf | Join)  # a partitioned join is never the child of another
-        at.append(problem.at[unit.stream] if isinstance(unit, Leaf) else unit.site)
-    whole, searched = _partitioned(problem, candidate.class_, units, at, target, plan_part)
-    return whole, searched + sum(n for _, n in built)
+    wanted_at = {id(tree): target}
+    for node in reversed(from_below(tree)):  # readers first
+        if isinstance(node, Join):
+            inside = chosen[id(node)].inputs if id(node) in chosen else None
+            for child in inside or node.inputs:
+                wanted_at[id(child)] = None if inside else node.site
+    made: dict[int, Tree] = {}
+    searched = 0
+    for node in from_below(tree):
+        candidate = chosen.get(id(node))
+        if not isinstance(node, Join):
+            made[id(node)] = node
+        elif candidate is None:
+            inputs = [made[id(i)] for i in node.inputs]
+            if isinstance(
+                inputs[-1], Partitioned
+            ):  # the others would have to go to every site of its results
+                inputs[-1] = node.inputs[-1]
+            made[id(node)] = Join(tuple(inputs), node.site)
+        else:
+            units = [made[id(i)] for i in candidate.inputs]
+            at = []
+            for unit in units:
+                assert isinstance(unit, Leaf | Join)  # a partitioned join is never the child of another
+                at.append(problem.at[unit.stream] if isinstance(unit, Leaf) else unit.site)
+            whole, looked_at = _partitioned(
+                problem, candidate.class_, units, at, wanted_at[id(node)], plan_part
+            )
+            made[id(node)], searched = whole, searched + looked_at
+    return made[id(tree)], searched

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from thalweg.cost.keys import Floats
+from thalweg.cost.price import price
 from thalweg.cost.rates import Rates
 from thalweg.cost.time import join_work
+from thalweg.planners import optimal, pmjoin
 from thalweg.planners.optimal import MOST
 from thalweg.planners.pmjoin import plan_parts
 from thalweg.planners.problem import Found, NotApplicableError, Problem
@@ -23,7 +25,11 @@ def plan(problem: Problem) -> Found:
             f"pmjoin-optimal looks at 3^m joins a part, and {len(problem.at)} streams are too many for it",
             remedy="pmjoin takes any number",
         )
-    return plan_parts(problem, lambda rates, units, at, target: _exact(problem, rates, units, at, target))
+    found = plan_parts(problem, lambda rates, units, at, target: _exact(problem, rates, units, at, target))
+    # Each part pays the latency of its own messages, so where that counts fewer trees may be cheaper.
+    greedy, whole = pmjoin.plan(problem), optimal.plan(problem)
+    best = min((found, greedy, whole), key=lambda f: price(f.deployment, problem.network, problem.model))
+    return Found(best.deployment, found.searched + greedy.searched + whole.searched)
 
 
 def _exact(
@@ -55,4 +61,10 @@ def _exact(
             return Join((tree(node.left), tree(node.right)), node.node)
         return units[node.units.bit_length() - 1]
 
-    return tree(solved.plan((1 << len(units)) - 1, target)), solved.looked_at
+    everything = (1 << len(units)) - 1
+    if solved.cost(everything, target) == float("inf"):
+        raise NotApplicableError(
+            "the streams can't meet: no site can be reached from all of theirs",
+            remedy="add links to the catalog",
+        )
+    return tree(solved.plan(everything, target)), solved.looked_at

@@ -8,18 +8,18 @@ a column or a tuple that is needed was left out, the filters and projections ups
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
 from thalweg.cost.masks import mask_of, members
-from thalweg.cost.network import Network
 from thalweg.cost.price import shipment_key
 from thalweg.cost.rates import Rates, passes
 from thalweg.plan.deployment import TUPLES, Deployment, Edge, Operator
 from thalweg.planners.problem import Problem
-from thalweg.planners.views import Gap, View, gap, widened
+from thalweg.planners.views import Gap, View, gap, labels, widened
 from thalweg.query.model import Expr, Query
 
 _PARTIAL = ("split", "step", "reduce", "match", "keys")
@@ -51,50 +51,81 @@ class Entry:
     view: View
 
 
+@dataclass(frozen=True)
+class More:
+    """What an edge upstream carries more once an operator is widened, and how much more its target works."""
+
+    edge: Edge
+    bytes_per_s: float
+    work_s: float
+
+
 @dataclass(frozen=True, eq=False)
 class Offer:
     """An entry as an answer to a set of the new query's streams, at a site (by number), for a cost."""
 
     entry: Entry
+    query: Query
     mask: int
     site: int
     gap: Gap
     cost: float
-    more: tuple[tuple[Edge, float], ...] = ()
-    rate: tuple[float, float] = (0.0, 0.0)
-    aliases: tuple[str, ...] = ()
-    filter_s: float = 0.0
+    more: tuple[More, ...]
+    filter_s: float
 
     def operators(self) -> tuple[list[Operator], list[Edge]]:
         """The reference, what is widened for it, and the filter after it; the last one's output is used."""
         entry, name = self.entry, self.entry.of.query.name
-        by_id = {o.id: o for o in entry.of.deployment.operators}
-        made, edges, inputs = [], [], []
-        widened_ids = dict.fromkeys(i for e, _ in self.more for i in (e.source, e.target))
-        for id_ in widened_ids:
-            into = tuple(f"{name}.{e.source} widened" for e, _ in self.more if e.target == id_)
-            details = {"query": name, "operator": id_}
-            made.append(Operator(f"{name}.{id_} widened", "widen", by_id[id_].site, into, details))
-        for edge, extra in self.more:
-            ends = (f"{name}.{edge.source} widened", f"{name}.{edge.target} widened")
-            edges.append(Edge(*ends, edge.source_site, edge.target_site, edge.streams, 0.0, extra, WIDENING))
-        reference = f"{name}.{entry.operator} at {entry.site} as {' '.join(self.aliases)}"
-        if entry.operator in widened_ids:
-            inputs = [f"{name}.{entry.operator} widened"]
-            edges.append(Edge(inputs[0], reference, entry.site, entry.site, self.aliases, *self.rate))
-        about: dict[str, Any] = {"query": name, "operator": entry.operator, "streams": list(self.aliases)}
+        aliases = tuple(self.query.aliases[i] for i in members(self.mask))
+        flow = entry.of.rates.flow(entry.mask)
+        made, edges = self._widened()
+        inputs = tuple(o.id for o in made if o.details["operator"] == entry.operator)
+        reference = f"{name}.{entry.operator} at {entry.site} as {' '.join(aliases)}"
+        edges += [Edge(i, reference, entry.site, entry.site, aliases, flow.rate, flow.bytes) for i in inputs]
+        about: dict[str, Any] = {"query": name, "operator": entry.operator, "streams": list(aliases)}
         if self.gap.lacking:
-            about["columns_added"] = [f"{n}.{c}" for n, cs in self.gap.lacking.items() for c in sorted(cs)]
+            about["columns_added"] = {n: sorted(c) for n, c in self.gap.lacking.items()}
         if self.gap.weaker:
             about["filters_widened"] = {n: sorted(f) for n, f in self.gap.weaker.items()}
-        made.append(Operator(reference, "reuse", entry.site, tuple(inputs), about))
-        if self.gap.filters:
+        made.append(Operator(reference, "reuse", entry.site, inputs, about))
+        if self.gap.filters or self.gap.windows:
             after = Operator(
-                f"{reference}, filtered", "filter", entry.site, (reference,),
-                {"filters": list(self.gap.filters)}, self.filter_s,
-            )  # fmt: skip
-            edges.append(Edge(reference, after.id, entry.site, entry.site, self.aliases, *self.rate))
+                f"{reference}, filtered", "filter", entry.site, (reference,), self._after(), self.filter_s
+            )
+            edges.append(Edge(reference, after.id, entry.site, entry.site, aliases, flow.rate, flow.bytes))
             made.append(after)
+        return made, edges
+
+    def _after(self) -> dict[str, Any]:
+        """What is filtered away, in the query's own names."""
+        alias = {label: a for a, label in labels(self.query, self.mask).items()}
+
+        def named(label: str, column: str) -> str:
+            return Expr.column(alias[label], column).sql
+
+        details: dict[str, Any] = {"filters": [Expr(f).rename(named) for f in self.gap.filters]}
+        if self.gap.windows:
+            windows = {a: self.query.input(a).window for a in alias.values()}
+            details["windows"] = {a: f"{w.kind} {w.size}" for a, w in windows.items()}
+        return details
+
+    def _widened(self) -> tuple[list[Operator], list[Edge]]:
+        deployment, name = self.entry.of.deployment, self.entry.of.query.name
+        ids = list(dict.fromkeys(i for m in self.more for i in (m.edge.source, m.edge.target)))
+        made = []
+        for id_ in ids:
+            into = [m for m in self.more if m.edge.target == id_]
+            inputs = tuple(f"{name}.{m.edge.source} widened" for m in into)
+            work = max((m.work_s for m in into), default=0.0)
+            about = {"query": name, "operator": id_}
+            made.append(
+                Operator(f"{name}.{id_} widened", "widen", deployment.operator(id_).site, inputs, about, work)
+            )
+        edges = []
+        for m in self.more:
+            e = m.edge
+            ends = (f"{name}.{e.source} widened", f"{name}.{e.target} widened")
+            edges.append(Edge(*ends, e.source_site, e.target_site, e.streams, 0.0, m.bytes_per_s, WIDENING))
         return made, edges
 
 
@@ -177,20 +208,20 @@ class Deployed:
 
     def _widen(self, operator: Operator) -> None:
         """What was widened for one query is wider for all that come after."""
-        if not {"columns_added", "filters_widened"} & operator.details.keys():
+        about = operator.details
+        if not {"columns_added", "filters_widened"} & about.keys():
             return
-        for by_key in self.entries.values():
+        lacking, weaker = (
+            {n: frozenset(c) for n, c in about.get(key, {}).items()}
+            for key in ("columns_added", "filters_widened")
+        )
+        for by_key in list(self.entries.values()):
             for key, entry in list(by_key.items()):
                 same = (entry.of.query.name, entry.operator, entry.site)
-                if same == (operator.details["query"], operator.details["operator"], operator.site):
-                    lacking: dict[str, frozenset[str]] = {}
-                    for text in operator.details.get("columns_added", ()):
-                        name, column = text.rsplit(".", 1)
-                        lacking[name] = lacking.get(name, frozenset()) | {column}
-                    weaker = {n: frozenset(f) for n, f in operator.details.get("filters_widened", {}).items()}
-                    wider = widened(entry.view, Gap((), lacking, weaker))
+                if same == (about["query"], about["operator"], operator.site):
                     del by_key[key]
-                    self._enter(Entry(entry.of, entry.operator, entry.mask, entry.site, wider))
+                    wider = widened(entry.view, Gap((), False, lacking, weaker))
+                    self._enter(replace(entry, view=wider))
 
 
 def _whole_outputs(running: Running) -> list[tuple[Operator, int]]:
@@ -235,23 +266,26 @@ def _subsets(streams: list[str], wanted: tuple[str, ...]) -> list[int]:
 
 
 def _offer(problem: Problem, entry: Entry, mask: int, between: Gap) -> Offer | None:
-    site = problem.network.number[entry.site]
     flow = entry.of.rates.flow(entry.mask)
-    rate = (flow.rate, flow.bytes)
-    aliases = problem.rates.names(mask)
-    filter_s = flow.rate * problem.catalog.costs.probe_s if between.filters else 0.0
-    work = filter_s if problem.model.work else 0.0
-    if not between.must_widen:
-        return Offer(entry, mask, site, between, work, (), rate, aliases, filter_s)
-    more = _widening(entry, between, problem)
-    if more is None:
-        return None
-    return Offer(
-        entry, mask, site, between, work + _priced(more, problem.network), more, rate, aliases, filter_s
+    filter_s = flow.rate * problem.catalog.costs.probe_s if between.filters or between.windows else 0.0
+    more: tuple[More, ...] = ()
+    if between.must_widen:
+        found = _widening(entry, between)
+        if found is None:
+            return None
+        more = found
+    number = problem.network.number
+    cost = sum(
+        problem.network.cost(number[m.edge.source_site], number[m.edge.target_site], m.bytes_per_s)
+        for m in more
+        if m.edge.source_site != m.edge.target_site
     )
+    if problem.model.work:
+        cost += filter_s + sum({m.edge.target: m.work_s for m in more}.values())
+    return Offer(entry, problem.query, mask, number[entry.site], between, cost, more, filter_s)
 
 
-def _widening(entry: Entry, between: Gap, problem: Problem) -> tuple[tuple[Edge, float], ...] | None:
+def _widening(entry: Entry, between: Gap) -> tuple[More, ...] | None:
     """What each edge upstream of an operator carries more, once its filters and projections are wider."""
     deployment, old = entry.of.deployment, entry.of.rates
     if entry.site != deployment.operator(entry.operator).site:
@@ -259,37 +293,26 @@ def _widening(entry: Entry, between: Gap, problem: Problem) -> tuple[tuple[Edge,
     inside = _above(deployment, entry.operator)
     if any(deployment.operator(i).kind not in ("source", "join") for i in inside):
         return None
-    label = dict(zip(_labels_in_order(entry), members(entry.mask), strict=True))
+    number = {label: old.aliases.index(a) for a, label in labels(entry.of.query, entry.mask).items()}
     grown = dict.fromkeys(members(entry.mask), 1.0)
     for name, theirs in between.weaker.items():
-        grown[label[name]] = _growth(entry, label[name], theirs)
-    added = {
-        label[n]: sum(old.statistics.width(old.query.inputs[label[n]].stream, c).value for c in columns)
-        for n, columns in between.lacking.items()
-    }
+        grown[number[name]] = _growth(entry, number[name], theirs)
+    added = dict.fromkeys(members(entry.mask), 0.0)
+    for name, columns in between.lacking.items():
+        added[number[name]] = old.widths.more(old.aliases[number[name]], columns)
     more = []
     for edge in deployment.edges:
         if edge.target not in inside:
             continue
         mask = entry.of.mask(edge.streams)
-        factor = 1.0
-        for i in members(mask):
-            factor *= grown[i]
+        factor = math.prod(grown[i] for i in members(mask))
         lone = mask.bit_count() == 1  # shipped whole anyway
-        wider = 0.0 if lone or old.equal_width else sum(added.get(i, 0.0) for i in members(mask))
+        wider = 0.0 if lone else sum(added[i] for i in members(mask))
         extra = edge.tuples_per_s * factor * (old.width(mask) + wider) - edge.bytes_per_s
-        more.append((edge, max(0.0, extra)))
+        joined = math.prod(grown.values()) - 1
+        if extra > 0:
+            more.append(More(edge, extra, deployment.operator(edge.target).work_s * joined))
     return tuple(more)
-
-
-def _labels_in_order(entry: Entry) -> list[str]:
-    numbered: dict[str, int] = {}
-    names = []
-    streams = [entry.of.query.inputs[i].stream for i in members(entry.mask)]
-    for stream in streams:
-        numbered[stream] = numbered.get(stream, 0) + 1
-        names.append(stream if streams.count(stream) == 1 else f"{stream}#{numbered[stream]}")
-    return names
 
 
 def _growth(entry: Entry, stream: int, theirs: frozenset[str]) -> float:
@@ -304,12 +327,3 @@ def _growth(entry: Entry, stream: int, theirs: frozenset[str]) -> float:
     if not theirs:
         return 1 / ours if ours else 1.0
     return min(1.0, ours + other) / ours if ours else 1.0
-
-
-def _priced(more: Iterable[tuple[Edge, float]], network: Network) -> float:
-    numbers: Mapping[str, int] = network.number
-    return sum(
-        network.cost(numbers[e.source_site], numbers[e.target_site], extra)
-        for e, extra in more
-        if e.source_site != e.target_site and extra > 0
-    )

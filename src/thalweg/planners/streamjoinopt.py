@@ -6,6 +6,7 @@ same where tuples are equally wide.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -177,8 +178,8 @@ class _Estimates:
 
     def _declared(self, one: KeyClass, a: int, b: int) -> float:
         ours, theirs = frozenset(members(a & one.mask)), frozenset(members(b & one.mask))
-        apart = one.agree(ours) * one.agree(theirs)
-        return min(1.0, one.agree(ours | theirs) / apart) if apart else 0.0
+        apart = one.log_agree(ours) + one.log_agree(theirs)
+        return math.exp(one.log_agree(ours | theirs) - apart) if apart > -math.inf else 0.0
 
 
 def _spread(one: KeyClass, inside: Sequence[int]) -> tuple[Floats | None, float, float]:

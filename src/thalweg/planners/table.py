@@ -33,7 +33,7 @@ from thalweg.planners import (
     top_down,
 )
 from thalweg.planners.partition import PARTITIONERS
-from thalweg.planners.problem import Found, Problem
+from thalweg.planners.problem import Found, NotApplicableError, Problem
 from thalweg.planners.reuse import Deployed
 from thalweg.query.model import Query
 
@@ -158,7 +158,7 @@ class Session:
         equal = self.options.settings.get("width") == "equal"
         rates = Rates.of(query, statistics, equal_width=equal)
         target = self.options.deliver_to
-        self.network.check_paths(rates.sites, [target] if target else [])
+        self.network.check_paths(rates.sites, target)
         return Problem(
             query, self.catalog, self.model, self.network, rates, self.deployed, target, self.options.settings
         )
@@ -170,6 +170,11 @@ class Session:
         found = chosen.plan(problem)
         elapsed_ms = round((time.perf_counter() - start) * 1000, 3)
         marginal = price(found.deployment, self.network, self.model)
+        if marginal == float("inf"):
+            raise NotApplicableError(
+                f"{found.planner or chosen.name} ships where no path leads",
+                remedy="optimal finds what can be reached",
+            )
         cost = marginal + self._reused(found.deployment)
         self.deployed.add(query, found.deployment, problem.rates)
         return PlannedQuery(

@@ -40,14 +40,10 @@ class View:
     def of(cls, query: Query, mask: int, rates: Rates) -> View:
         """The view of a set of a query's streams."""
         inputs = [query.inputs[i] for i in members(mask)]
-        label, seen = {}, Counter(i.stream for i in inputs)
-        numbers: Counter[str] = Counter()
-        for one in inputs:
-            numbers[one.stream] += 1
-            label[one.alias] = one.stream if seen[one.stream] == 1 else f"{one.stream}#{numbers[one.stream]}"
+        label = labels(query, mask)
 
         def text(expr: Expr) -> str:
-            return expr.rename(lambda alias, column: f"`{label[alias]}`.`{column}`")
+            return expr.rename(lambda alias, column: Expr.column(label[alias], column).sql)
 
         streams = rates.statistics.catalog.streams
         if len(inputs) == 1:  # a stream's own tuples are whole
@@ -78,15 +74,27 @@ class View:
         )
 
 
+def labels(query: Query, mask: int) -> dict[str, str]:
+    """What the aliases of a set are called in its view."""
+    inputs = [query.inputs[i] for i in members(mask)]
+    count, numbers = Counter(i.stream for i in inputs), Counter[str]()
+    found = {}
+    for one in inputs:
+        numbers[one.stream] += 1
+        found[one.alias] = one.stream if count[one.stream] == 1 else f"{one.stream}#{numbers[one.stream]}"
+    return found
+
+
 @dataclass(frozen=True)
 class Gap:
     """What lies between a deployed view and the one wanted.
 
-    `filters` are to be applied after it. To be usable at all, `columns` and `filters` must be added
-    upstream: `lacking` columns by label, and for some labels weaker filters than the deployed ones.
+    `filters`, and with `windows` the narrower windows, are to be applied after it. To be usable at all,
+    some things must be added upstream: `lacking` columns by label, and for some labels `weaker` filters.
     """
 
     filters: tuple[str, ...]
+    windows: bool
     lacking: Columns
     weaker: Mapping[str, frozenset[str]]
 
@@ -101,35 +109,35 @@ def gap(deployed: View, wanted: View) -> Gap | None:
         return None
     if not all(any(e <= w for w in wanted.equal) for e in deployed.equal):
         return None
-    single = len(wanted.labels) == 1  # windows act where streams meet, not on a stream's own tuples
-    narrower = [n for n in wanted.labels if not single and deployed.windows[n] != wanted.windows[n]]
+    narrower = [n for n in wanted.labels if not _same(deployed.windows[n], wanted.windows[n])]
+    if len(wanted.labels) == 1:
+        # Windows act where streams meet. But rows are counted over the whole stream, before any filter.
+        (name,) = wanted.labels
+        if wanted.windows[name].kind is WindowKind.ROWS and narrower and deployed.filters[name]:
+            return None
+        narrower = []
     if not all(_wider(deployed.windows[n], wanted.windows[n]) for n in narrower):
         return None
     after: list[str] = []
-    needed = {n: set(c) for n, c in wanted.columns.items()}
     weaker: dict[str, frozenset[str]] = {}
     for name in wanted.labels:
         ours, theirs = deployed.filters[name], wanted.filters[name]
         if not all(implied(theirs, f) for f in ours):
             weaker[name] = theirs
-        rest = sorted(theirs - ours)
-        after += rest
-        if rest:
-            needed[name] |= _columns(rest)
-    residual = sorted(wanted.conditions - deployed.conditions)
-    after += residual
-    if wanted.equal != deployed.equal:
-        residual += [t for e in wanted.equal - deployed.equal for _, t in sorted(e)]
-        after += [" = ".join(t for _, t in sorted(e)) for e in wanted.equal - deployed.equal]
-    for text in residual:
-        for name, column in _named(text):
+        after += sorted(theirs - ours)
+    after += sorted(wanted.conditions - deployed.conditions)
+    for equal in wanted.equal - deployed.equal:
+        sides = sorted(text for _, text in equal)
+        after += [f"{sides[0]} = {other}" for other in sides[1:]]
+    needed = {n: set(c) for n, c in wanted.columns.items()}
+    for text in after:
+        for name, column in Expr(text).columns:
             needed[name].add(column)
     if narrower:
-        after.append("alive together in the windows asked for")
         for name in wanted.labels:
             needed[name].add(wanted.times[name])
     lacking = {n: frozenset(c - deployed.columns[n]) for n, c in needed.items() if c - deployed.columns[n]}
-    return Gap(tuple(after), lacking, weaker)
+    return Gap(tuple(after), bool(narrower), lacking, weaker)
 
 
 def widened(deployed: View, found: Gap) -> View:
@@ -158,17 +166,13 @@ def united(ours: frozenset[str], theirs: frozenset[str]) -> frozenset[str]:
     return frozenset([" OR ".join(f"({' AND '.join(sorted(side))})" for side in (ours, theirs))])
 
 
+def _same(deployed: Window, wanted: Window) -> bool:
+    return (deployed.kind, deployed.size) == (wanted.kind, wanted.size)
+
+
 def _wider(deployed: Window, wanted: Window) -> bool:
     if WindowKind.ROWS in (deployed.kind, wanted.kind):
-        return (deployed.kind, deployed.size) == (wanted.kind, wanted.size)
+        return _same(deployed, wanted)
     if deployed.kind is WindowKind.UNBOUNDED:
         return True
     return wanted.kind is WindowKind.RANGE and deployed.size >= wanted.size
-
-
-def _columns(texts: list[str]) -> set[str]:
-    return {column for t in texts for _, column in Expr(t).columns}
-
-
-def _named(text: str) -> list[tuple[str, str]]:
-    return list(Expr(text).columns)

@@ -1,14 +1,20 @@
-"""Whether some filters imply another: what passes them all passes it too."""
+"""Whether some filters imply another: what passes them all passes it too.
+
+The answer is yes only where it is certain whatever the columns' types: numbers are compared exactly, strings
+only for equality, since `v > '10'` means one thing for a number and another for a string.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import lru_cache
 
 import sqlglot
 from sqlglot import exp
+
+Constant = Decimal | str
 
 
 @dataclass(frozen=True)
@@ -16,11 +22,11 @@ class _Range:
     """What a filter lets pass: values of one column, as an interval or one by one."""
 
     column: str
-    low: float | str | None = None
+    low: Constant | None = None
     low_open: bool = False
-    high: float | str | None = None
+    high: Constant | None = None
     high_open: bool = False
-    among: frozenset[float | str] | None = None
+    among: frozenset[Constant] | None = None
 
 
 def implied(given: Iterable[str], wanted: str) -> bool:
@@ -28,14 +34,26 @@ def implied(given: Iterable[str], wanted: str) -> bool:
 
     >>> implied(["x > 5"], "x >= 3"), implied(["x = 'a'"], "x IN ('a', 'b')"), implied(["x > 3"], "x > 5")
     (True, True, False)
+    >>> implied(["x = 3"], "(x = 3) OR (x = 4)"), implied(["x > '9'"], "x > '10'")
+    (True, False)
     """
-    given = list(given)
-    if wanted in given:
+    given = frozenset(given)
+    return wanted in given or _follows(given, _parsed(wanted))
+
+
+def _follows(given: frozenset[str], wanted: exp.Expression) -> bool:
+    while isinstance(wanted, exp.Paren):
+        wanted = wanted.this
+    if isinstance(wanted, exp.Or):
+        return any(_follows(given, side) for side in (wanted.this, wanted.expression))
+    if isinstance(wanted, exp.And):
+        return all(_follows(given, side) for side in (wanted.this, wanted.expression))
+    if wanted.sql("spark") in given:
         return True
     weaker = _range(wanted)
     if weaker is None:
         return False
-    return any(stronger is not None and _within(stronger, weaker) for stronger in map(_range, given))
+    return any(stronger is not None and _within(stronger, weaker) for stronger in map(_range_of, given))
 
 
 def _within(inner: _Range, outer: _Range) -> bool:
@@ -45,38 +63,40 @@ def _within(inner: _Range, outer: _Range) -> bool:
         return all(_passes(value, outer) for value in inner.among)
     if outer.among is not None:
         return False
-    return _above(inner, outer) and _below(inner, outer)
-
-
-def _above(inner: _Range, outer: _Range) -> bool:
-    if outer.low is None:
-        return True
-    if inner.low is None or type(inner.low) is not type(outer.low):
+    if outer.low is not None and not _beyond(inner.low, inner.low_open, outer.low, outer.low_open, 1):
         return False
-    return inner.low > outer.low or (  # type: ignore[operator]
-        inner.low == outer.low and (inner.low_open or not outer.low_open)
-    )
+    return outer.high is None or _beyond(inner.high, inner.high_open, outer.high, outer.high_open, -1)
 
 
-def _below(inner: _Range, outer: _Range) -> bool:
-    if outer.high is None:
-        return True
-    if inner.high is None or type(inner.high) is not type(outer.high):
+def _beyond(inner: Constant | None, open_: bool, outer: Constant, outer_open: bool, sign: int) -> bool:
+    """Whether one bound lies at or inside another; `sign` is 1 for lower bounds, -1 for upper ones."""
+    if inner is None:
         return False
-    return inner.high < outer.high or (  # type: ignore[operator]
-        inner.high == outer.high and (inner.high_open or not outer.high_open)
-    )
+    if inner == outer:
+        return open_ or not outer_open
+    if isinstance(inner, str) or isinstance(outer, str):
+        return False
+    return inner * sign > outer * sign
 
 
-def _passes(value: float | str, outer: _Range) -> bool:
+def _passes(value: Constant, outer: _Range) -> bool:
     if outer.among is not None:
         return value in outer.among
     return _within(_Range(outer.column, value, False, value, False), outer)
 
 
 @lru_cache(maxsize=4096)
-def _range(sql: str) -> _Range | None:
-    tree = sqlglot.parse_one(f"SELECT {sql}", dialect="spark").expressions[0]
+def _parsed(sql: str) -> exp.Expression:
+    found: exp.Expression = sqlglot.parse_one(f"SELECT {sql}", dialect="spark").expressions[0]
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _range_of(sql: str) -> _Range | None:
+    return _range(_parsed(sql))
+
+
+def _range(tree: exp.Expression) -> _Range | None:
     while isinstance(tree, exp.Paren):
         tree = tree.this
     if isinstance(tree, exp.In) and tree.expressions:
@@ -87,40 +107,38 @@ def _range(sql: str) -> _Range | None:
     if isinstance(tree, exp.Between) and isinstance(tree.this, exp.Column):
         low, high = _constant(tree.args["low"]), _constant(tree.args["high"])
         return _Range(tree.this.sql("spark"), low, False, high, False) if None not in (low, high) else None
-    for kind, (low_open, high_open, is_low, is_high) in _COMPARED.items():
-        if type(tree) is not kind:
-            continue
-        column, value, flipped = tree.this, _constant(tree.expression), False
-        if isinstance(tree.expression, exp.Column):
-            column, value, flipped = tree.expression, _constant(tree.this), True
-        if not isinstance(column, exp.Column) or value is None:
-            return None
-        name = column.sql("spark")
-        if is_low and is_high:
-            return _Range(name, among=frozenset([value]))
-        if is_low != flipped:
-            return _Range(name, low=value, low_open=low_open or high_open)
-        return _Range(name, high=value, high_open=low_open or high_open)
-    return None
+    if type(tree) not in _COMPARED:
+        return None
+    column, value, flipped = tree.this, _constant(tree.expression), False
+    if isinstance(tree.expression, exp.Column):
+        column, value, flipped = tree.expression, _constant(tree.this), True
+    if not isinstance(column, exp.Column) or value is None:
+        return None
+    name = column.sql("spark")
+    if isinstance(tree, exp.EQ):
+        return _Range(name, among=frozenset([value]))
+    is_low, is_open = _COMPARED[type(tree)]
+    if is_low != flipped:
+        return _Range(name, low=value, low_open=is_open)
+    return _Range(name, high=value, high_open=is_open)
 
 
-_COMPARED: dict[type[exp.Expression], tuple[bool, bool, bool, bool]] = {
-    exp.EQ: (False, False, True, True),
-    exp.GT: (True, False, True, False),
-    exp.GTE: (False, False, True, False),
-    exp.LT: (False, True, False, True),
-    exp.LTE: (False, False, False, True),
+_COMPARED: dict[type[exp.Expression], tuple[bool, bool]] = {
+    exp.EQ: (True, False),
+    exp.GT: (True, True),
+    exp.GTE: (True, False),
+    exp.LT: (False, True),
+    exp.LTE: (False, False),
 }
+"""Comparisons: whether they bound from below, and whether the bound itself is left out."""
 
 
-def _constant(tree: exp.Expression) -> float | str | None:
+def _constant(tree: exp.Expression) -> Constant | None:
     negative = isinstance(tree, exp.Neg)
     tree = tree.this if negative else tree
     if not isinstance(tree, exp.Literal):
         return None
     if tree.is_string:
         return None if negative else str(tree.name)
-    number = float(tree.name)
-    if math.isnan(number):
-        return None
+    number = Decimal(tree.name)
     return -number if negative else number
