@@ -41,12 +41,12 @@ class Widths:
         """A tuple joined of several streams: the columns that outputs and later conditions read."""
         if self.equal:
             return 1.0
-        total = 0.0
+        total, outside = 0.0, ~mask
         for i in members(mask):
             fixed, columns = self._parts[i]
             total += fixed
             for width, readers in columns:
-                if any(r & ~mask for r in readers):
+                if readers & outside:
                     total += width
         return total
 
@@ -61,16 +61,14 @@ class Widths:
         """The columns that a tuple joined of these streams must still have."""
         aliases = self.query.aliases
         return {
-            aliases[i]: tuple(
-                sorted(c for c, readers in self._readers[i].items() if any(r & ~mask for r in readers))
-            )
+            aliases[i]: tuple(sorted(c for c, readers in self._readers[i].items() if readers & ~mask))
             for i in members(mask)
         }
 
     @cached_property
-    def _parts(self) -> list[tuple[float, list[tuple[float, list[int]]]]]:
+    def _parts(self) -> list[tuple[float, list[tuple[float, int]]]]:
         """For each stream the width that always counts, and columns that count while they have readers."""
-        found: list[tuple[float, list[tuple[float, list[int]]]]] = []
+        found: list[tuple[float, list[tuple[float, int]]]] = []
         for i, one in enumerate(self.query.inputs):
             declared = self.statistics.bytes(one.stream)
             if declared is not None and not self.statistics.has_widths(one.stream):
@@ -84,14 +82,14 @@ class Widths:
         return self.statistics.width(self.query.input(alias).stream, column).value
 
     @cached_property
-    def _readers(self) -> list[dict[str, list[int]]]:
-        """For each stream, its columns that something reads after it, and with which streams that is done.
+    def _readers(self) -> list[dict[str, int]]:
+        """For each stream, its columns that something reads after it, and all streams needed for that.
 
         What comes out is read by a stream that never joins, so that it stays needed.
         """
         number = {a: i for i, a in enumerate(self.query.aliases)}
         never = 1 << len(number)
-        found: list[dict[str, list[int]]] = [{} for _ in number]
+        found: list[dict[str, int]] = [{} for _ in number]
         reading = [(o.expr.columns, never) for o in self.query.outputs]
         reading += [(c.columns, mask_of(number[a] for a in c.aliases)) for c in self.query.conditions]
         for e in self.query.equalities:
@@ -100,5 +98,6 @@ class Widths:
         for columns, mask in reading:
             for alias, column in columns:
                 if alias in number:
-                    found[number[alias]].setdefault(column, []).append(mask)
+                    readers = found[number[alias]]
+                    readers[column] = readers.get(column, 0) | mask
         return found

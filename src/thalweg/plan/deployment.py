@@ -185,12 +185,13 @@ class Deployment:
     def _flow(self, edge: Edge) -> str:
         apart = edge.source_site != edge.target_site
         way = f", {edge.source_site} to {edge.target_site}" if apart else ""
-        return f"{edge.source}{way}: {edge.tuples_per_s:,.6g} tuples/s, {edge.bytes_per_s:,.6g} bytes/s"
+        rates = f"{edge.tuples_per_s:,.6g} tuples/s, {edge.bytes_per_s:,.6g} bytes/s"
+        return f"{edge.source}{way}: {rates}" + (f", {edge.carries}" if edge.carries != TUPLES else "")
 
 
 def _shown(value: Any) -> str:
     if isinstance(value, (list, tuple)):
-        return ", ".join(map(_shown, value))
+        return ", ".join(map(_shown, value)) or "none"
     if isinstance(value, dict):
         return "; ".join(f"{k}: {_shown(v)}" for k, v in value.items())
     return str(value)

@@ -2,7 +2,7 @@
 
 The values that the statistics name are the paper's FStreams, one substream each, to be put together into
 the parts asked for. Values that are not named spread evenly: over all parts where these are buckets or
-ranges, and into the last part where parts are sets of values.
+ranges; where parts are sets of values, they are the last part or belong to it.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ def together(pieces: Sequence[Piece]) -> Piece:
 def partition(rates: Rates, class_: int, parts: int, partitioner: str) -> list[Piece]:
     """Cuts the key space of one attribute into so many parts; fewer where there are not so many values."""
     one = rates.classes[class_]
-    if partitioner == "hash":
-        return _by_hash(one, parts)
     if not one.values:
         rates.statistics.note(
             "the rates of single values are not known: all parts are alike, and nothing can be gained by them"
         )
+        return _by_hash(one, 1)
+    if partitioner == "hash":
         return _by_hash(one, parts)
     if partitioner == "range":
         return _by_range(one, parts)
@@ -93,13 +93,15 @@ def _by_rate(rates: Rates, one: KeyClass, parts: int) -> list[Piece]:
     groups: dict[int, list[Hashable]] = {}
     for label, value in zip(labels, one.values, strict=True):
         groups.setdefault(int(label), []).append(value)
-    last = len(groups) - 1
+    parted = [tuple(values) for _, values in sorted(groups.items())]
+    if one.rest.any() and len(parted) < parts:
+        parted.append(())  # a part of its own for the values that nobody names
     return [
         Piece(
-            Selection(tuple(values), float(k == last)),
-            Selector(part=k, values=tuple(map(_shown, values)), others=k == last),
+            Selection(values, float(k == len(parted) - 1)),
+            Selector(part=k, values=tuple(map(_shown, values)), others=k == len(parted) - 1),
         )
-        for k, (_, values) in enumerate(sorted(groups.items()))
+        for k, values in enumerate(parted)
     ]
 
 

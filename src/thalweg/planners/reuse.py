@@ -17,6 +17,8 @@ from typing import Any
 from thalweg.cost.masks import mask_of, members
 from thalweg.cost.price import shipment_key
 from thalweg.cost.rates import Rates, passes
+from thalweg.cost.stats import Statistics
+from thalweg.cost.widths import Widths
 from thalweg.plan.deployment import TUPLES, Deployment, Edge, Operator
 from thalweg.planners.problem import Problem
 from thalweg.planners.views import Gap, View, gap, labels, widened
@@ -56,6 +58,7 @@ class More:
     """What an edge upstream carries more once an operator is widened, and how much more its target works."""
 
     edge: Edge
+    tuples_per_s: float
     bytes_per_s: float
     work_s: float
 
@@ -125,7 +128,9 @@ class Offer:
         for m in self.more:
             e = m.edge
             ends = (f"{name}.{e.source} widened", f"{name}.{e.target} widened")
-            edges.append(Edge(*ends, e.source_site, e.target_site, e.streams, 0.0, m.bytes_per_s, WIDENING))
+            edges.append(
+                Edge(*ends, e.source_site, e.target_site, e.streams, m.tuples_per_s, m.bytes_per_s, WIDENING)
+            )
         return made, edges
 
 
@@ -270,7 +275,7 @@ def _offer(problem: Problem, entry: Entry, mask: int, between: Gap) -> Offer | N
     filter_s = flow.rate * problem.catalog.costs.probe_s if between.filters or between.windows else 0.0
     more: tuple[More, ...] = ()
     if between.must_widen:
-        found = _widening(entry, between)
+        found = _widening(entry, between, problem.rates.statistics)
         if found is None:
             return None
         more = found
@@ -285,8 +290,11 @@ def _offer(problem: Problem, entry: Entry, mask: int, between: Gap) -> Offer | N
     return Offer(entry, problem.query, mask, number[entry.site], between, cost, more, filter_s)
 
 
-def _widening(entry: Entry, between: Gap) -> tuple[More, ...] | None:
-    """What each edge upstream of an operator carries more, once its filters and projections are wider."""
+def _widening(entry: Entry, between: Gap, statistics: Statistics) -> tuple[More, ...] | None:
+    """What each edge upstream of an operator carries more, once its filters and projections are wider.
+
+    What that assumes is noted in `statistics`.
+    """
     deployment, old = entry.of.deployment, entry.of.rates
     if entry.site != deployment.operator(entry.operator).site:
         return None  # a copy elsewhere would have to be widened on its way as well
@@ -296,10 +304,11 @@ def _widening(entry: Entry, between: Gap) -> tuple[More, ...] | None:
     number = {label: old.aliases.index(a) for a, label in labels(entry.of.query, entry.mask).items()}
     grown = dict.fromkeys(members(entry.mask), 1.0)
     for name, theirs in between.weaker.items():
-        grown[number[name]] = _growth(entry, number[name], theirs)
+        grown[number[name]] = _growth(entry, number[name], theirs, statistics)
     added = dict.fromkeys(members(entry.mask), 0.0)
+    widths = Widths(entry.of.query, statistics, old.equal_width)
     for name, columns in between.lacking.items():
-        added[number[name]] = old.widths.more(old.aliases[number[name]], columns)
+        added[number[name]] = widths.more(old.aliases[number[name]], columns)
     more = []
     for edge in deployment.edges:
         if edge.target not in inside:
@@ -311,19 +320,20 @@ def _widening(entry: Entry, between: Gap) -> tuple[More, ...] | None:
         extra = edge.tuples_per_s * factor * (old.width(mask) + wider) - edge.bytes_per_s
         joined = math.prod(grown.values()) - 1
         if extra > 0:
-            more.append(More(edge, extra, deployment.operator(edge.target).work_s * joined))
+            work_s = deployment.operator(edge.target).work_s * joined
+            more.append(More(edge, edge.tuples_per_s * (factor - 1), extra, work_s))
     return tuple(more)
 
 
-def _growth(entry: Entry, stream: int, theirs: frozenset[str]) -> float:
+def _growth(entry: Entry, stream: int, theirs: frozenset[str], statistics: Statistics) -> float:
     """How many times the tuples of a stream pass once its filters let pass what either query asks for."""
     one = entry.of.query.inputs[stream]
     ours = 1.0
     for f in one.filters:
-        ours *= passes(one, f, entry.of.rates.statistics)
+        ours *= passes(one, f, statistics)
     other = 1.0
     for text in theirs:
-        other *= passes(one, Expr(text), entry.of.rates.statistics)
+        other *= passes(one, Expr(text), statistics)
     if not theirs:
         return 1 / ours if ours else 1.0
     return min(1.0, ours + other) / ours if ours else 1.0

@@ -94,9 +94,9 @@ def _allocate(estimates: _Estimates, streams: list[_Stream]) -> list[_Stream]:
             there[p.site] = there.get(p.site, 0.0) + p.bytes
         best, least, here = None, float("inf"), True
         for other in left:
-            result = estimates.joined_bytes(together, other)
-            if result is None:
+            if together.keys.keys().isdisjoint(other.keys):
                 continue
+            result = estimates.joined_bytes(together, other)
             to_its_site = sent - there.get(other.site, 0.0) + result
             to_a_third = sent + other.bytes
             # Eq. 4; with nobody else left there is no third site to wait for.
@@ -120,6 +120,10 @@ class _Estimates:
         self.rates, self.few = rates, few
         self._equal = rates.equal_width
         self._decides = bool(rates.query.conditions)
+        self._classes_of: list[list[int]] = [[] for _ in rates.aliases]
+        for c, one in enumerate(rates.classes):
+            for i in one.members:
+                self._classes_of[i].append(c)
         self._by_pairs = {c for c, one in enumerate(rates.classes) if one.declared}
 
     def stream(self, unit: Tree, site: int) -> _Stream:
@@ -128,28 +132,22 @@ class _Estimates:
         part = flow.width
         if not self.few and not rates.equal_width:
             part = rates.widths.joined(unit.mask)
-        keys = {
-            c: _spread(one, members(unit.mask & one.mask))
-            for c, one in enumerate(rates.classes)
-            if unit.mask & one.mask
-        }
+        touched = sorted({c for i in members(unit.mask) for c in self._classes_of[i]})
+        keys = {c: _spread(rates.classes[c], members(unit.mask & rates.classes[c].mask)) for c in touched}
         return _Stream(unit, site, unit.mask, flow.rate, flow.window, flow.width, part, keys)
 
     def joinable(self, a: _Stream, b: _Stream) -> bool:
         return not a.keys.keys().isdisjoint(b.keys)
 
-    def joined_bytes(self, a: _Stream, b: _Stream) -> float | None:
-        """Bytes a second of a join of two; None if no attribute connects them."""
-        share = self._agree(a, b)
-        if share is None:
-            return None
-        rate = share * (a.rate * b.window + b.rate * a.window)
+    def joined_bytes(self, a: _Stream, b: _Stream) -> float:
+        """Bytes a second of a join of two."""
+        rate = self._agree(a, b) * (a.rate * b.window + b.rate * a.window)
         width = 1.0 if self._equal else self.rates.width(a.mask | b.mask) if self.few else a.part + b.part
         return rate * width if rate < _LARGEST else _LARGEST * width
 
     def join(self, a: _Stream, b: _Stream, site: int) -> _Stream:
         """What becomes of two streams."""
-        share = self._agree(a, b) or 0.0
+        share = self._agree(a, b)
         width = 1.0 if self._equal else self.rates.width(a.mask | b.mask) if self.few else a.part + b.part
         rate = min(share * (a.rate * b.window + b.rate * a.window), _LARGEST)
         window = min(share * a.window * b.window, _LARGEST)
@@ -158,8 +156,8 @@ class _Estimates:
             keys[c] = _both(a.keys[c], b.keys[c])
         return _Stream(Join((a.tree, b.tree), site), site, a.mask | b.mask, rate, window, width, width, keys)
 
-    def _agree(self, a: _Stream, b: _Stream) -> float | None:
-        share = None
+    def _agree(self, a: _Stream, b: _Stream) -> float:
+        share = 1.0
         for c, (named, rest, distinct) in (a if len(a.keys) < len(b.keys) else b).keys.items():
             other = (b if len(a.keys) < len(b.keys) else a).keys.get(c)
             if other is None:
@@ -170,8 +168,8 @@ class _Estimates:
                 agree = rest * other[1] / (distinct if distinct > other[2] else other[2])
                 if named is not None and other[0] is not None:
                     agree += float(named @ other[0])
-            share = agree if share is None else share * agree
-        if share is not None and self._decides:
+            share *= agree
+        if self._decides:
             apart = self.rates.decided(a.mask) * self.rates.decided(b.mask)
             share *= self.rates.decided(a.mask | b.mask) / apart
         return share

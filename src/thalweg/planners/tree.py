@@ -176,7 +176,7 @@ class Builder:
         details = self._details.get(tuple(sets))
         if details is None:
             details = self._details[tuple(sets)] = self._describe(mask, sets)
-        work = join_work(rates, sets, self.problem.catalog.costs)
+        work = min(join_work(rates, sets, self.problem.catalog.costs), 1e300)
         name = name or self.fresh("join")
         self.add(
             Operator(
