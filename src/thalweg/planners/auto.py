@@ -25,7 +25,7 @@ from thalweg.planners import (
 from thalweg.planners.problem import Found, NotApplicableError, Problem
 
 Plan = Callable[[Problem], Found]
-_SPLIT_S, _NODE_S = 4e-6, 3e-9
+_SPLIT_S, _NODE_S = 8e-6, 3e-9
 """About what the recurrence takes for a split, and for each node in it."""
 
 
@@ -59,10 +59,12 @@ def _candidates(problem: Problem) -> Iterator[tuple[str, Plan, float]]:
         yield "local", local.plan, 0.0
         if not problem.model.work:
             return  # nothing is shipped, so there is nothing to decide
-    exact_s = float("inf")
+    exact_s = clusters_s = float("inf")
     if streams <= optimal.MOST:
-        exact_s = 3**streams / 2 * (_SPLIT_S + nodes * _NODE_S) + 2**streams * nodes * _NODE_S * 50
+        splits_s = 3**streams / 2 * _SPLIT_S
+        exact_s = splits_s + 3**streams / 2 * nodes * _NODE_S + 2**streams * nodes * _NODE_S * 50
         exact_s *= 1 + optimal.tries(problem)
+        clusters_s = splits_s + nodes * 1e-3
     if exact_s > 0.2:  # a first plan at once, in case there is no time for the exact one
         yield "streamjoinopt", streamjoinopt.plan, 0.0
     yield "optimal", optimal.plan, exact_s
@@ -73,7 +75,7 @@ def _candidates(problem: Problem) -> Iterator[tuple[str, Plan, float]]:
     if exact_s <= 0.2:
         yield "streamjoinopt", streamjoinopt.plan, 0.0
     yield "semijoin-greedy", semijoin_greedy.plan, streams**3 * 1e-4
-    yield "top-down", top_down.plan, nodes * 1e-4
+    yield "top-down", top_down.plan, clusters_s
     yield "simple", simple.plan, 0.0
 
 
