@@ -147,6 +147,14 @@ def test_conditions_are_applied_where_they_can_be_decided():
     assert found.width(0b101) == 8 + 8 + 8  # s0.v and s0.x, and s2.x
 
 
+def test_rates_by_value_that_exceed_the_rate_are_shares_of_it():
+    known = catalog([stream("s0", "n1", {"x": "long"}, rate=100, rates={"x": {1: 300, 2: 100}})])
+    statistics = Statistics(known)
+    spread = statistics.spread("s0", "x")
+    assert (spread.of(1.0), spread.rest) == (0.75, 0)
+    assert list(statistics.assumed) == ["streams.s0.stats.rates.x (400 in all) are shares of 100"]
+
+
 def test_what_is_known_says_how_surely():
     known = catalog([stream("s0", "n1", {"x": "long", "name": "string"}, rate=10, distinct={"x": 5})])
     measured = Statistics(known, {"s0": Stats(rate=12, widths={"name": 20})})

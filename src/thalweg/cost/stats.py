@@ -98,7 +98,12 @@ class Statistics:
         for stats, _ in self._known(stream):
             by_value = stats.rates.get(column)
             if by_value:
-                total = max(self.rate(stream).value, sum(by_value.values()))
+                rate, total = self.rate(stream).value, sum(by_value.values())
+                if total > rate * (1 + 1e-6):
+                    self.note(
+                        f"streams.{stream}.stats.rates.{column} ({total:g} in all) are shares of {rate:g}"
+                    )
+                total = max(rate, total)
                 if total == 0:
                     return None
                 shares = {_plain(v): r / total for v, r in by_value.items()}
