@@ -1,5 +1,7 @@
 """Cases that once went wrong, or could."""
 
+from functools import cache
+
 import pytest
 
 from tests.planners.examples import catalog, links, planned, query, stream
@@ -153,6 +155,7 @@ def test_streams_that_meet_only_elsewhere():
         planned(sql, one_way(), "auto", deliver_to="n0")
 
 
+@cache
 def chain(count, sites=True):
     columns = {"k": "long", "m": "long"}
     known = catalog(
@@ -165,7 +168,10 @@ def chain(count, sites=True):
     return known, Query("q", "", inputs, equal, (), (Output("k", Expr.column("a0", "k")),))
 
 
-@pytest.mark.parametrize("name", ["simple", "streamjoinopt", "pmjoin", "auto"])
+@pytest.mark.parametrize(
+    "name",
+    ["streamjoinopt", *(pytest.param(n, marks=pytest.mark.long) for n in ("simple", "pmjoin", "auto"))],
+)
 def test_a_thousand_streams(name):
     known, asked = chain(1010)
     made = Session(known, PlanOptions(name)).deploy(asked, planner(name))

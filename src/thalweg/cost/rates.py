@@ -215,11 +215,11 @@ def _classes(query: Query, statistics: Statistics) -> list[dict[str, list[Expr]]
 
 
 def _family(side: Expr, query: Query, statistics: Statistics) -> str:
-    tree = side.tree
-    if not isinstance(tree, exp.Column):
+    column = side.plain_column
+    if column is None:
         return "expression"
     (alias,) = side.aliases
-    type_ = statistics.catalog.streams[query.input(alias).stream].columns[tree.name].lower().split("(")[0]
+    type_ = statistics.catalog.streams[query.input(alias).stream].columns[column].lower().split("(")[0]
     if type_.strip() in _NUMBERS:
         return "number"
     return "string" if type_.strip() in ("string", "char", "varchar") else type_
@@ -294,7 +294,9 @@ def _key_class(
     by_alias: Mapping[str, Sequence[Expr]], number: dict[str, int], query: Query, statistics: Statistics
 ) -> KeyClass:
     numbers = [number[a] for a in by_alias]
-    columns = {number[a]: _column(query.input(a), exprs) for a, exprs in by_alias.items()}
+    columns = {
+        number[a]: next(filter(None, (e.plain_column for e in exprs)), None) for a, exprs in by_alias.items()
+    }
     distinct, spreads = [], []
     for alias, exprs in by_alias.items():
         one, column = query.input(alias), columns[number[alias]]
@@ -322,15 +324,6 @@ def _key_class(
         # The named values never meet, yet the catalog says that these streams do: it knows better.
         found = KeyClass.of(numbers, distinct, [None] * len(numbers), declared)
     return found
-
-
-def _column(one: Input, exprs: Sequence[Expr]) -> str | None:
-    """The column that a key is, if it is one."""
-    for expr in exprs:
-        tree = expr.tree
-        if isinstance(tree, exp.Column):
-            return tree.name
-    return None
 
 
 def _filtered(one: Input, column: str | None, spread: Spread | None) -> Spread | None:

@@ -78,6 +78,15 @@ class Expr:
     def aliases(self) -> frozenset[str]:
         return frozenset(alias for alias, _ in self.columns if alias)
 
+    @property
+    def plain_column(self) -> str | None:
+        """The column's name, if the expression is nothing else.
+
+        >>> Expr("`a`.`x`").plain_column, Expr("`a`.`x` + 1").plain_column
+        ('x', None)
+        """
+        return _plain_column(self.sql)
+
     def rename(self, naming: Callable[[str, str], str]) -> str:
         """Its text with every column written as `naming(alias, column)` says; all else stays as it is.
 
@@ -94,6 +103,12 @@ def _parse(sql: str) -> exp.Expression:
     tree = sqlglot.parse_one(_SELECT + sql, dialect="spark")
     found: exp.Expression = tree.expressions[0]
     return found.pop()
+
+
+@lru_cache(maxsize=4096)
+def _plain_column(sql: str) -> str | None:
+    tree = _parse(sql)
+    return tree.name if isinstance(tree, exp.Column) else None
 
 
 @lru_cache(maxsize=4096)
