@@ -18,17 +18,17 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
-from sqlglot import exp
 
 from thalweg.cost.keys import Floats, KeyClass, Selection
 from thalweg.cost.masks import mask_of, members
 from thalweg.cost.stats import DISTINCT, FOREVER_S, PASSES, Spread, Statistics
 from thalweg.cost.widths import Widths
 from thalweg.query import classes
-from thalweg.query.model import Expr, Input, Query, WindowKind
+from thalweg.query.implied import accepted
+from thalweg.query.model import Equality, Expr, Input, Query, WindowKind
 
-_LARGEST = 1e300
-_FEW = 8
+LARGEST = 1e300
+"""No estimate is larger."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Rates:
     def headed(self, head: int, mask: int) -> float:
         """The rate of those results of a set whose latest tuple is one of `head`."""
         others = [float(self.window[i]) for i in members(mask) if i != head]
-        return min(_LARGEST, float(self.rate[head]) * math.prod(others) * self.agree(mask))
+        return min(LARGEST, float(self.rate[head]) * math.prod(others) * self.agree(mask))
 
     def agree(self, mask: int) -> float:
         """The share of combinations of a set's tuples that match, F(S)."""
@@ -157,34 +157,22 @@ class Rates:
         return replace(self, rate=rate, window=window, classes=others, _flows={})
 
     def _joined(self, inside: Sequence[int], log: float) -> tuple[float, float]:
+        """Eqs. 2 and 3, through logarithms: a product of a thousand windows is more than any number."""
+        rates, windows, logs = self._single
         if len(inside) == 1:
-            return float(self.rate[inside[0]]), float(self.window[inside[0]])
-        if len(inside) <= _FEW:
-            return self._few_joined(inside, log)
-        windows, rates = self.window[list(inside)], self.rate[list(inside)]
-        empty = np.flatnonzero(windows == 0)
-        if len(empty) == 0:
-            window = _exp(float(np.log(windows).sum()) + log)
-            return min(window * float((rates / windows).sum()), _LARGEST), window
-        if len(empty) > 1:
-            return 0.0, 0.0
+            return rates[inside[0]], windows[inside[0]]
+        empty = [i for i in inside if windows[i] == 0]
+        together = _exp(sum([logs[i] for i in inside]) + log)  # the log of an empty window counts as 0
+        if not empty:
+            return min(together * sum([rates[i] / windows[i] for i in inside]), LARGEST), together
         # Where one window is empty, only its own tuples, as they come, meet the others.
-        others = np.delete(windows, empty[0])
-        return min(float(rates[empty[0]]) * _exp(float(np.log(others).sum()) + log), _LARGEST), 0.0
+        return (min(rates[empty[0]] * together, LARGEST) if len(empty) == 1 else 0.0), 0.0
 
-    def _few_joined(self, inside: Sequence[int], log: float) -> tuple[float, float]:
-        """The same without NumPy, which takes longer for a few numbers."""
-        if log == -math.inf:
-            return 0.0, 0.0
-        share, total, window = math.exp(log), 0.0, 1.0
-        for i in inside:
-            window *= float(self.window[i])
-            others = 1.0
-            for j in inside:
-                if j != i:
-                    others *= float(self.window[j])
-            total += float(self.rate[i]) * others
-        return min(share * total, _LARGEST), min(share * window, _LARGEST)
+    @cached_property
+    def _single(self) -> tuple[list[float], list[float], list[float]]:
+        """Rates, windows and their logarithms as plain numbers, which are faster one by one."""
+        windows: list[float] = self.window.tolist()
+        return self.rate.tolist(), windows, [math.log(w) if w else 0.0 for w in windows]
 
     def decided(self, mask: int) -> float:
         """The share of combinations that pass the conditions which a set can decide."""
@@ -207,11 +195,14 @@ def _classes(query: Query, statistics: Statistics) -> list[dict[str, list[Expr]]
     such an equality connects is not equal to what others connect to either side.
     """
     apart = {}
-    for n, equality in enumerate(query.equalities):
+    own = [
+        Equality(Expr(e.left.sql), Expr(e.right.sql)) for e in query.equalities
+    ]  # each side its own object
+    for n, equality in enumerate(own):
         left, right = (_family(side, query, statistics) for side in (equality.left, equality.right))
         if left != right:
             apart[id(equality.left)] = apart[id(equality.right)] = n
-    return classes(query.equalities, lambda side: (side.sql, apart.get(id(side))))
+    return classes(own, lambda side: (side.sql, apart.get(id(side))))
 
 
 def _family(side: Expr, query: Query, statistics: Statistics) -> str:
@@ -238,7 +229,7 @@ def _log(share: float) -> float:
 
 
 def _exp(log: float) -> float:
-    return math.exp(min(log, math.log(_LARGEST)))
+    return math.exp(min(log, math.log(LARGEST)))
 
 
 def _source(one: Input, statistics: Statistics) -> tuple[float, float]:
@@ -258,36 +249,24 @@ def _source(one: Input, statistics: Statistics) -> tuple[float, float]:
 
 def passes(one: Input, condition: Expr, statistics: Statistics) -> float:
     """The share of a stream's tuples that pass a filter."""
-    tree = condition.tree
-    named = _compared(tree)
+    named = _compared(condition)
     if named is not None:
-        column, accepted = named
+        column, values = named
         spread = statistics.spread(one.stream, column)
         if spread is not None:
-            return min(1.0, sum(spread.of(v) for v in accepted))
+            return min(1.0, sum(spread.of(v) for v in values))
         if column in statistics.catalog.streams[one.stream].stats.distinct:
-            return min(1.0, len(accepted) / statistics.distinct(one.stream, column).value)
+            return min(1.0, len(values) / statistics.distinct(one.stream, column).value)
     statistics.note(f"{condition.sql} passes 1/3")
     return PASSES
 
 
-def _compared(tree: exp.Expression) -> tuple[str, list[Hashable]] | None:
-    """The column that a filter compares with constants, and the values it accepts."""
-    if isinstance(tree, exp.Paren):
-        return _compared(tree.this)
-    if isinstance(tree, exp.EQ):
-        for column, value in ((tree.this, tree.expression), (tree.expression, tree.this)):
-            if isinstance(column, exp.Column) and isinstance(value, exp.Literal):
-                return column.name, [_constant(value)]
-    if isinstance(tree, exp.In) and isinstance(tree.this, exp.Column):
-        values = tree.expressions
-        if values and all(isinstance(v, exp.Literal) for v in values):
-            return tree.this.name, list(dict.fromkeys(_constant(v) for v in values))
-    return None
-
-
-def _constant(value: exp.Literal) -> Hashable:
-    return value.name if value.is_string else float(value.name)
+def _compared(condition: Expr) -> tuple[str, list[Hashable]] | None:
+    """The column that a filter compares with constants, and the values it accepts as statistics have them."""
+    found = accepted(condition.sql)
+    if found is None:
+        return None
+    return found[0], [v if isinstance(v, str) else float(v) for v in found[1]]
 
 
 def _key_class(
@@ -329,7 +308,7 @@ def _key_class(
 def _filtered(one: Input, column: str | None, spread: Spread | None) -> Spread | None:
     """The spread after filters on the key itself."""
     for condition in one.filters:
-        named = _compared(condition.tree)
+        named = _compared(condition)
         if named is None or named[0] != column:
             continue
         if spread is None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache
 from itertools import combinations
 from math import factorial, inf, isinf
 
@@ -204,14 +204,7 @@ class Search:
     def _same(self, one: int, other: int) -> bool:
         """Whether two sets are aliases that read the same tuples of one stream."""
         alone = one.bit_count() == other.bit_count() == 1
-        return alone and self._reads[members(one)[0]] == self._reads[members(other)[0]]
-
-    @cached_property
-    def _reads(self) -> list[tuple[str, tuple[str, ...]]]:
-        return [
-            (i.stream, tuple(sorted(f.rename(lambda _, column: column) for f in i.filters)))
-            for i in self.problem.query.inputs
-        ]
+        return alone and members(other)[0] in self.problem.twins[members(one)[0]]
 
     def _arrive(self, mask: int) -> tuple[Floats, Numbers]:
         """What it costs to have an input at each site, and which of its options that takes."""

@@ -16,6 +16,7 @@ import numpy as np
 from thalweg.cost.keys import Floats
 from thalweg.cost.masks import mask_of, members
 from thalweg.cost.price import price
+from thalweg.cost.rates import Rates
 from thalweg.cost.time import join_work
 from thalweg.plan.deployment import Deployment
 from thalweg.planners import local, simple, streamjoinopt
@@ -37,23 +38,22 @@ def plan(problem: Problem) -> Found:
             f"optimal looks at 3^m joins, and {len(problem.rates.aliases)} streams are too many for it",
             remedy="streamjoinopt takes any number",
         )
+    units = [Leaf(i) for i in range(len(problem.at))]
     offers = problem.deployed.offers(problem)
-    best = exact(problem, offers)
-    searched = best.solved.looked_at
-    twins, better = _twins(problem), True
-    while twins and better:  # one group after another, given where the others share
+
+    def solved(shared: Mapping[int, int]) -> Exact:
+        return exact(problem, problem.rates, units, problem.at, problem.target, offers, shared)
+
+    best = solved({})
+    searched, better = best.searched, True
+    while better:  # one group of aliases after another, given where the others share
         better = False
-        for group in twins:
+        for group in _twins(problem):
             for site in _twin_sites(problem):
-                shared = exact(problem, offers, {**best.shared, group: site})
-                searched += shared.solved.looked_at
-                if shared.cost < best.cost * (1 - 1e-12):
-                    best, better = shared, len(twins) > 1
-    if best.cost == float("inf"):
-        raise NotApplicableError(
-            "the streams can't meet: no site can be reached from all of theirs",
-            remedy="add links to the catalog",
-        )
+                other = solved({**best.shared, group: site})
+                searched += other.searched
+                if other.cost < best.cost * (1 - 1e-12):
+                    best, better = other, len(_twins(problem)) > 1
     return Found(cheapest(problem, deploy(problem, best.tree())), searched)
 
 
@@ -78,41 +78,62 @@ def tries(problem: Problem) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Exact:
-    """The recurrence solved for a problem.
+    """The recurrence solved for some units, streams or joins made before, whose join is wanted at `target`.
 
     `shared` says at which site the aliases of a stream have a copy between them, `extra` what these cost.
     """
 
-    problem: Problem
+    units: Sequence[Tree]
+    target: int | None
     solved: Solved
     offers: Mapping[tuple[int, int], Offer]
     shared: Mapping[int, int]
-    extra: float = 0.0
+    extra: float
 
     @property
     def cost(self) -> float:
-        return self.solved.cost(self.problem.rates.all, self.problem.target) + self.extra
+        return self.solved.cost((1 << len(self.units)) - 1, self.target) + self.extra
+
+    @property
+    def searched(self) -> int:
+        return self.solved.looked_at
 
     def tree(self) -> Tree:
-        return self._tree(self.solved.plan(self.problem.rates.all, self.problem.target))
+        """The cheapest tree."""
+        if self.cost == float("inf"):
+            raise NotApplicableError(
+                "the streams can't meet: no site can be reached from all of theirs",
+                remedy="add links to the catalog",
+            )
+        return self._tree(self.solved.plan((1 << len(self.units)) - 1, self.target))
 
     def _tree(self, node: Given | Made) -> Tree:
         if isinstance(node, Made):
             return Join((self._tree(node.left), self._tree(node.right)), node.node)
         offer = self.offers.get((node.units, node.node))
-        if offer is not None:
-            return Reused(node.units, offer)
-        return Leaf(members(node.units)[0])
+        return Reused(node.units, offer) if offer is not None else self.units[members(node.units)[0]]
 
 
-def exact(problem: Problem, offers: Sequence[Offer] = (), shared: Mapping[int, int] | None = None) -> Exact:
-    """Solves the recurrence; each set of aliases in `shared` has one copy at a site between them."""
-    rates, network = problem.rates, problem.network
+def exact(
+    problem: Problem,
+    rates: Rates,
+    units: Sequence[Tree],
+    at: Sequence[int],
+    target: int | None,
+    offers: Sequence[Offer] = (),
+    shared: Mapping[int, int] | None = None,
+) -> Exact:
+    """Solves the recurrence over units at their sites.
+
+    Offers, and sets of aliases in `shared` that have one copy at a site between them, are for units that
+    are the query's streams.
+    """
+    network = problem.network
     nodes = len(network.sites)
     available: dict[int, Floats] = {}
-    for i, site in enumerate(problem.at):
-        available[1 << i] = np.full(nodes, np.inf)
-        available[1 << i][site] = 0.0
+    for k, site in enumerate(at):
+        available[1 << k] = np.full(nodes, np.inf)
+        available[1 << k][site] = 0.0
     chosen: dict[tuple[int, int], Offer] = {}
     for offer in offers:
         costs = available.setdefault(offer.mask, np.full(nodes, np.inf))
@@ -127,28 +148,26 @@ def exact(problem: Problem, offers: Sequence[Offer] = (), shared: Mapping[int, i
         free |= {1 << i: site for i in members(group)}
 
     @cache
-    def work(left: int, right: int) -> float:
-        return join_work(rates, (left, right), problem.catalog.costs)
+    def streams(some: int) -> int:
+        return sum(units[k].mask for k in members(some))
 
     solved = solve(
-        len(problem.at),
+        len(units),
         available,
-        lambda mask: rates.flow(mask).bytes,
+        lambda some: rates.flow(streams(some)).bytes,
         network.spread,
-        joinable=rates.joinable,
-        work=work if problem.model.work else None,
+        joinable=lambda a, b: rates.joinable(streams(a), streams(b)),
+        work=(lambda a, b: join_work(rates, (streams(a), streams(b)), problem.catalog.costs))
+        if problem.model.work
+        else None,
         free=free,
     )
-    return Exact(problem, solved, chosen, shared or {}, extra)
+    return Exact(units, target, solved, chosen, shared or {}, extra)
 
 
 def _twins(problem: Problem) -> list[int]:
     """Sets of aliases that read the same tuples of one stream."""
-    groups: dict[tuple[str, tuple[str, ...]], list[int]] = {}
-    for i, one in enumerate(problem.query.inputs):
-        filters = tuple(sorted(f.rename(lambda _, column: column) for f in one.filters))
-        groups.setdefault((one.stream, filters), []).append(i)
-    return [mask_of(g) for g in groups.values() if len(g) > 1]
+    return [mask_of(group) for group in dict.fromkeys(problem.twins) if len(group) > 1]
 
 
 def _twin_sites(problem: Problem) -> list[int]:

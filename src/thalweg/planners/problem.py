@@ -44,6 +44,15 @@ class Problem:
         """The site to deliver to, by number."""
         return None if self.deliver_to is None else self.network.number[self.deliver_to]
 
+    @cached_property
+    def twins(self) -> tuple[tuple[int, ...], ...]:
+        """For each stream, those (itself too) that are the same tuples under other aliases."""
+        reads = [
+            (i.stream, sorted(f.rename(lambda _, column: column) for f in i.filters))
+            for i in self.query.inputs
+        ]
+        return tuple(tuple(j for j, other in enumerate(reads) if other == one) for one in reads)
+
     def number(self, key: str, default: int, least: int = 1) -> int:
         """A setting that is a whole number."""
         text = self.settings.get(key, str(default))

@@ -171,14 +171,9 @@ class StepCosts:
         return total + sum(self._alone(head, steps)[1] for head, steps in plan.items())
 
     @cached_property
-    def twins(self) -> dict[str, list[int]]:
+    def twins(self) -> dict[str, tuple[int, ...]]:
         """For each alias the streams (itself too) that are the same tuples, and so shipped once for all."""
-        sources = Builder(self.problem)
-        for i in range(len(self.problem.at)):
-            sources.source(i)
-        sent = [shipment_key(o, Edge("", "", "", "", (), 0.0, 0.0)) for o in sources.operators.values()]
-        like = {one: [i for i, other in enumerate(sent) if other == one] for one in sent}
-        return {alias: like[one] for alias, one in zip(sources.operators, sent, strict=True)}
+        return dict(zip(self.problem.query.aliases, self.problem.twins, strict=True))
 
     def _alone(self, head: int, steps: tuple[Step, ...]) -> tuple[Shipped, float]:
         """What one head ships, and what its work costs."""

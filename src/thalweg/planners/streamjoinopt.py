@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 
 from thalweg.cost.keys import Floats, KeyClass
 from thalweg.cost.masks import members
-from thalweg.cost.rates import Rates
+from thalweg.cost.rates import LARGEST, Rates
 from thalweg.planners.problem import Found, Problem
 from thalweg.planners.tree import Join, Leaf, Tree, deploy
 
 _FEW = 64
 """Up to so many streams, the width of each joined tuple is looked up; beyond, parts are added up."""
-_LARGEST = 1e300
 
 
 def plan(problem: Problem) -> Found:
@@ -143,14 +142,14 @@ class _Estimates:
         """Bytes a second of a join of two."""
         rate = self._agree(a, b) * (a.rate * b.window + b.rate * a.window)
         width = 1.0 if self._equal else self.rates.width(a.mask | b.mask) if self.few else a.part + b.part
-        return rate * width if rate < _LARGEST else _LARGEST * width
+        return rate * width if rate < LARGEST else LARGEST * width
 
     def join(self, a: _Stream, b: _Stream, site: int) -> _Stream:
         """What becomes of two streams."""
         share = self._agree(a, b)
         width = 1.0 if self._equal else self.rates.width(a.mask | b.mask) if self.few else a.part + b.part
-        rate = min(share * (a.rate * b.window + b.rate * a.window), _LARGEST)
-        window = min(share * a.window * b.window, _LARGEST)
+        rate = min(share * (a.rate * b.window + b.rate * a.window), LARGEST)
+        window = min(share * a.window * b.window, LARGEST)
         keys = {**a.keys, **b.keys}
         for c in a.keys.keys() & b.keys.keys():
             keys[c] = _both(a.keys[c], b.keys[c])

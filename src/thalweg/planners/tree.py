@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from thalweg.cost.masks import mask_of, members
-from thalweg.cost.rates import Rates
+from thalweg.cost.rates import LARGEST, Rates
 from thalweg.cost.time import join_work
 from thalweg.plan.deployment import Deployment, Edge, Operator
 from thalweg.plan.selectors import Selector
@@ -176,7 +176,7 @@ class Builder:
         details = self._details.get(tuple(sets))
         if details is None:
             details = self._details[tuple(sets)] = self._describe(mask, sets)
-        work = min(join_work(rates, sets, self.problem.catalog.costs), 1e300)
+        work = min(join_work(rates, sets, self.problem.catalog.costs), LARGEST)
         name = name or self.fresh("join")
         self.add(
             Operator(

@@ -14,6 +14,8 @@ from functools import lru_cache
 import sqlglot
 from sqlglot import exp
 
+from thalweg.query.model import Expr
+
 Constant = Decimal | str
 
 
@@ -39,6 +41,19 @@ def implied(given: Iterable[str], wanted: str) -> bool:
     """
     given = frozenset(given)
     return wanted in given or _follows(given, _parsed(wanted))
+
+
+def accepted(sql: str) -> tuple[str, list[Constant]] | None:
+    """The column that a filter compares with constants by = or IN, and the values it lets pass.
+
+    >>> accepted("`a`.`x` IN (1, -2)"), accepted("`a`.`x` > 1")
+    (('x', [Decimal('-2'), Decimal('1')]), None)
+    """
+    found = _range_of(sql)
+    column = None if found is None else Expr(found.column).plain_column
+    if found is None or found.among is None or column is None:
+        return None
+    return column, sorted(found.among, key=lambda v: (isinstance(v, str), v))
 
 
 def _follows(given: frozenset[str], wanted: exp.Expression) -> bool:
