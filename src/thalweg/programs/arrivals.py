@@ -23,8 +23,12 @@ class Arrivals:
     data: list[pa.RecordBatch] = field(default_factory=list)
     rest: list[pa.RecordBatch] = field(default_factory=list)
     aside: list[pa.RecordBatch] = field(default_factory=list)
-    top: int | None = None
+    tops: dict[int, int] = field(default_factory=dict)  # by feed
     count: int = 0
+
+    @property
+    def top(self) -> int | None:
+        return max(self.tops.values(), default=None)
 
 
 @dataclass
@@ -55,7 +59,7 @@ class Arrived:
         port = self.ports[p.port]
         port.count += p.n
         if p.top is not None:
-            port.top = p.top if port.top is None else max(port.top, p.top)
+            port.tops[p.feed] = max(p.top, port.tops.get(p.feed, p.top))
         if p.n and (p.data is not None or p.batch is not None):
             target = {Kind.DATA: port.data, Kind.REST: port.rest, Kind.ASIDE: port.aside}[Kind(p.kind)]
             target.append(p.table)

@@ -64,9 +64,11 @@ class JoinProgram:
         limit = self._release_limit(head)
         learnt: list[Ends] = []
         if spec.held:
-            for ends in arrived.resolve:
+            for waiting, batch in zip(state.pending, fresh, strict=True):
+                waiting += [] if batch is None else [batch]
+            for ends in arrived.resolve:  # they may be of tuples that have come with them
                 lower(state, spec, ends)
-            fresh = [self._release(state, i, batch, limit) for i, batch in enumerate(fresh)]
+            fresh = [self._release(state, i, limit) for i in range(len(fresh))]
             fresh, learnt = self._number(state, fresh)
             for ends in learnt:
                 lower(state, spec, ends)
@@ -88,8 +90,7 @@ class JoinProgram:
         head.ended |= arrived.ended
         sources: list[Port | Watched] = [*self.spec.ports, *self.spec.watched]
         for i, (source, arrivals) in enumerate(zip(sources, arrived.ports, strict=True)):
-            if arrivals.top is not None:
-                head.bounds[i] = max(head.bounds[i], arrivals.top - source.lateness)
+            head.advance(i, source, arrivals.tops)
             # A batch without rows for this bucket still brings its time, so the stream is not silent.
             if arrivals.count or arrivals.top is not None or head.walls[i] == 0:
                 head.walls[i] = arrived.wall
@@ -108,11 +109,8 @@ class JoinProgram:
         """Below this time nothing can change any more in any window of rows."""
         return min((head.bounds[i] for i, p in enumerate(self.spec.ports) if p.open_ends), default=NEVER)
 
-    def _release(
-        self, state: Runtime, i: int, batch: pa.RecordBatch | None, limit: int
-    ) -> pa.RecordBatch | None:
-        waiting = state.pending[i] + ([batch] if batch is not None else [])
-        state.pending[i] = []
+    def _release(self, state: Runtime, i: int, limit: int) -> pa.RecordBatch | None:
+        waiting, state.pending[i] = state.pending[i], []
         if not waiting:
             return None
         together = merge(waiting)
@@ -193,6 +191,9 @@ class JoinProgram:
         """Send results on to the next operator, each to the bucket of its key there."""
         target = self.spec.target
         assert target is not None
+        if not target.groups:
+            yield Packet(0, 0, Kind.DATA, batch.num_rows, None, wall, batch=batch)
+            return
         word = combine([ints(batch, name) for name in target.key])
         batch = batch.append_column(KEY, pa.array(word))
         order, begin = split(buckets(word, len(target.groups)), len(target.groups))
@@ -206,7 +207,7 @@ class JoinProgram:
         target = self.spec.target
         if target is None:
             return
-        for group in target.groups:
+        for group in target.groups or (0,):
             yield Packet(group, target.port, Kind.DATA, 0, bound, wall)
             for name, seq, ends in resolved:
                 table = pa.record_batch([pa.array(ends)], names=[f"{name}|{seq}"])

@@ -1,10 +1,27 @@
-"""What an N-way join operator is told: its inputs, what it puts out, and where that goes."""
+"""What operators are told: their inputs, what they put out, and where that goes."""
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import pyarrow as pa
+from pydantic import PlainSerializer, PlainValidator
+
+
+def _type_to_text(kind: pa.DataType) -> str:
+    return base64.b64encode(pa.schema([pa.field("", kind)]).serialize().to_pybytes()).decode()
+
+
+def _text_to_type(text: str | pa.DataType) -> pa.DataType:
+    if isinstance(text, pa.DataType):
+        return text
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text))).field(0).type
+
+
+ArrowType = Annotated[pa.DataType, PlainValidator(_text_to_type), PlainSerializer(_type_to_text)]
+"""An Arrow type that can be written as JSON: what a site runs arrives as data."""
 
 KEY, START, END = "#key", "#start", "#end"
 """Columns that every tuple brings: its key word and its interval."""
@@ -18,7 +35,7 @@ class Field:
     """A column of an input. `held` says where its values are: in KEY, in START, or else in a column."""
 
     name: str
-    kind: pa.DataType
+    kind: ArrowType
     held: str = ""
 
 
@@ -43,6 +60,8 @@ class Port:
     verify: tuple[str, ...] = ()
     late: tuple[str, ...] = ()  # the fields a late tuple is kept with; none: it is only counted
     reports: bool = False  # of several ports of one stream, the one that counts
+    rewritten: bool = False  # what is stored of a tuple changes, so the window is written whole each time
+    feeds: int = 1  # how many streams come in here; the port has come as far as the last of them
 
     @property
     def stored(self) -> tuple[Field, ...]:
@@ -62,14 +81,17 @@ class OutputField:
     """A column of what comes out: from which input, and under which name there."""
 
     name: str
-    kind: pa.DataType
+    kind: ArrowType
     port: int
     field: str
 
 
 @dataclass(frozen=True)
 class Target:
-    """The operator that the results go to: its groups by bucket, the port, the columns that make the key."""
+    """The operator that the results go to: its groups by bucket, the port, the columns that make the key.
+
+    Without groups the results leave with their interval for whoever reads them, wherever that is.
+    """
 
     groups: tuple[int, ...]
     port: int
@@ -98,6 +120,7 @@ class JoinSpec:
     slide: int | None = None
     query: int = 0
     watched: tuple[Watched, ...] = ()
+    type: Literal["join"] = "join"
 
     def __post_init__(self) -> None:
         if len(self.ports) < 2:
@@ -110,3 +133,82 @@ class JoinSpec:
     def held(self) -> bool:
         """Whether tuples wait until no window of rows can change below their time."""
         return any(p.open_ends for p in self.ports)
+
+
+@dataclass(frozen=True)
+class SourceSpec:
+    """A stream where it arises: its tuples are judged and, for windows of rows, put in order and counted.
+
+    `rows` are the sizes of all windows of rows over it. The bounds of `watched` streams come at ports after
+    its own; where it has fallen idle, they tell how far it may be taken to have come.
+    """
+
+    name: str
+    port: Port
+    rows: tuple[int, ...] = ()
+    watched: tuple[Watched, ...] = ()
+    type: Literal["source"] = "source"
+
+
+@dataclass(frozen=True)
+class ProbeSpec:
+    """A one-way join, or one half of a semijoin: probes come in at port 0, what they look for at port 1.
+
+    `join` puts out each probe with each tuple it finds; `pass`, the probes that find anything; `fetch`, what
+    is found, each once. A probe waits until its window can get nothing more up to its time. `strict`: it
+    finds only what is older than it. `ranges`: probes bring an END, and look for what is alive at any time
+    up to it. `standing`: probes also find what comes later, as long as their key is in the window. `closes`:
+    entries of the window are closed later, by further rows with the same key and START. `bloom`: at this
+    port come Bloom filters in place of keys. `interest`: what is put out are not tuples but their keys, from
+    the first probe on.
+    """
+
+    name: str
+    ports: tuple[Port, Port]
+    mode: Literal["join", "pass", "fetch"]
+    output: tuple[OutputField, ...] = ()
+    strict: bool = False
+    ranges: bool = False
+    standing: bool = False
+    closes: bool = False
+    interest: bool = False
+    bloom: int | None = None
+    type: Literal["probe"] = "probe"
+
+    @property
+    def join(self) -> JoinSpec:
+        """What keeps the window: a join that is only asked for the state of its second input."""
+        return JoinSpec(self.name, (Port("", (), None), self.ports[1]), ())
+
+
+@dataclass(frozen=True)
+class KeysSpec:
+    """The keys in a stream's window as they come and go; with `slot`, as Bloom filters of so long a time."""
+
+    name: str
+    port: Port
+    slot: int | None = None
+    type: Literal["keys"] = "keys"
+
+
+@dataclass(frozen=True)
+class SinkSpec:
+    """Where the results of a query end; with a slide they are handed out at that interval of event time."""
+
+    name: str
+    query: int
+    port: Port
+    slide: int | None = None
+    type: Literal["sink"] = "sink"
+
+
+@dataclass(frozen=True)
+class RelaySpec:
+    """What arrives at a site goes on to another."""
+
+    name: str
+    port: Port
+    type: Literal["relay"] = "relay"
+
+
+Spec = SourceSpec | JoinSpec | ProbeSpec | KeysSpec | SinkSpec | RelaySpec

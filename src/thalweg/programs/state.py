@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -22,7 +22,7 @@ from thalweg.programs.arrivals import Ends
 from thalweg.programs.batches import delta, ints
 from thalweg.programs.packet import dump, load, merge, pieces
 from thalweg.programs.rows import Clock
-from thalweg.programs.spec import END, KEY, SEQ, START, JoinSpec, Port
+from thalweg.programs.spec import END, KEY, SEQ, START, JoinSpec, Port, Watched
 
 FAN = 16
 """So many segments in a row become one, so that long windows of many small batches have few of them."""
@@ -73,6 +73,7 @@ class Head:
     next: int = 1
     ended: bool = False
     bounds: list[int] = field(default_factory=list)
+    feeds: dict[str, list[int]] = field(default_factory=dict)  # of ports with several: how far each has come
     walls: list[int] = field(default_factory=list)
     segments: list[Segment] = field(default_factory=list)
     snapshots: list[tuple[int, int, str]] = field(default_factory=list)  # key, port, what
@@ -87,6 +88,18 @@ class Head:
         out.segments = [Segment(*segment) for segment in out.segments]
         out.snapshots = [(key, port, what) for key, port, what in out.snapshots]
         return out
+
+    def advance(self, i: int, port: Port | Watched, tops: Mapping[int, int]) -> None:
+        """Move the bound of an input by what has been heard of it; it lags with the last of its feeds."""
+        if isinstance(port, Watched) or port.feeds == 1:
+            heard = max(tops.values(), default=-NEVER)
+        else:
+            feeds = self.feeds.setdefault(str(i), [-NEVER] * port.feeds)
+            for feed, top in tops.items():
+                feeds[feed] = max(feeds[feed], top)
+            heard = min(feeds)
+        if heard > -NEVER:
+            self.bounds[i] = max(self.bounds[i], heard - port.lateness)
 
     def dump(self) -> bytes:
         return json.dumps(self.__dict__, separators=(",", ":")).encode()
@@ -163,7 +176,7 @@ def persist(
     head.snapshots = []
     for i, port in enumerate(spec.ports):
         tuples = deltas[i]
-        if port.open_ends:
+        if port.open_ends or port.rewritten:
             _write(head, store, i, "window", _snapshot(port, state.join.windows[i]))
         elif tuples is not None:
             _log(port, head, store, i, tuples, others(bounds, i))
@@ -226,9 +239,11 @@ def _merge(head: Head, store: Store, i: int) -> None:
 
 def _snapshot(port: Port, window: Window) -> pa.RecordBatch:
     rows = np.arange(window.row(window.first), window.row(window.next))
-    names = [KEY, START, END] + [f.name for f in port.stored]
-    own = [pa.array(window.keys(rows)), pa.array(window.starts(rows)), pa.array(window.end[rows])]
-    return pa.record_batch(own + [c.take(rows) for c in window.columns], names=names)
+    columns = {KEY: pa.array(window.keys(rows)), START: pa.array(window.starts(rows))}
+    if port.span is None:
+        columns[END] = pa.array(window.end[rows])
+    columns |= {f.name: c.take(rows) for f, c in zip(port.stored, window.columns, strict=True)}
+    return pa.record_batch(list(columns.values()), names=list(columns))
 
 
 def _fetch(store: Store, key: int) -> pa.RecordBatch:

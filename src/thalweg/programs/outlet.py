@@ -1,0 +1,181 @@
+"""What of an operator's output goes to which site, and in which form: as parcels.
+
+Everything that keeps a shipment small happens here, before anything is sent: filters, the part of the key
+space, the columns that are still needed, keys in place of tuples, filters in place of keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.kernel.columns import decode
+from thalweg.kernel.keys import combine, comparable, words
+from thalweg.plan.selectors import Selector
+from thalweg.programs.batches import ints
+from thalweg.programs.bloom import make
+from thalweg.programs.packet import Kind, Packet, dump
+from thalweg.programs.parcel import Parcel
+from thalweg.programs.presence import BITS, rows_of
+from thalweg.programs.spec import END, KEY, START, ArrowType
+
+Form = Literal["tuples", "rows", "keys", "bloom", "bounds"]
+BLOOM_FRAME = 16
+"""What a Bloom filter is counted for beside its bits: the time that it covers."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the key space: the field with the key, its type, and which values belong here.
+
+    `named` are the values that any part names.
+    """
+
+    field: str
+    kind: ArrowType
+    selector: Mapping[str, Any]
+    named: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Outlet:
+    """One shipment: its name, the site it goes to, and what of each tuple is sent.
+
+    `form`: whole `tuples` with these fields, `rows` as they come out (keys with intervals, filters), the
+    distinct `keys` of each slot of time, a `bloom` filter of them, or only how far the stream has come
+    (`bounds`). A tuple goes if all flags of one of `any_of` are set. `width` is what the plan counts for a
+    tuple or key, in bytes.
+    """
+
+    stream: str
+    site: str
+    form: Form
+    width: float = 0.0
+    fields: tuple[str, ...] = ()
+    any_of: tuple[tuple[str, ...], ...] = ()
+    part: Part | None = None
+    key: tuple[str, ...] = ()
+    slot: int = 0
+
+
+def parcels(outlets: Sequence[Outlet], packets: Iterable[Packet]) -> Iterator[tuple[str, Parcel]]:
+    """What an operator has put out in one call, as parcels to sites."""
+    for packet in packets:
+        for outlet in outlets:
+            for parcel in _parcels(outlet, packet):
+                yield outlet.site, parcel
+
+
+def _parcels(outlet: Outlet, packet: Packet) -> Iterator[Parcel]:
+    if packet.n == 0:
+        yield Parcel(outlet.stream, packet.kind, 0, packet.top, packet.wall)
+        return
+    if packet.kind == Kind.RESOLVE:
+        if outlet.form == "tuples":
+            yield Parcel(outlet.stream, packet.kind, packet.n, packet.top, packet.wall, 0, packet.bytes)
+        return
+    if outlet.form == "bounds":
+        return
+    batch = _chosen(outlet, packet.table)
+    if batch.num_rows == 0:
+        return
+    sent = {
+        "tuples": lambda: batch.select([START, *outlet.fields]),
+        "rows": lambda: batch,
+        "keys": lambda: _keys(outlet, batch),
+        "bloom": lambda: _filters(outlet, batch),
+    }[outlet.form]()
+    payload = round(sent.num_rows * outlet.width)
+    if BITS in sent.schema.names:
+        payload = sum(len(b) + BLOOM_FRAME for b in sent.column(BITS).to_pylist())
+    yield Parcel(outlet.stream, Kind.DATA, sent.num_rows, packet.top, packet.wall, payload, dump(sent))
+
+
+def _chosen(outlet: Outlet, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The tuples that pass the filters and belong to the part of the key space."""
+    keep: np.ndarray | None = None
+    if outlet.any_of:
+        keep = np.zeros(batch.num_rows, bool)
+        for all_of in outlet.any_of:
+            one = np.ones(batch.num_rows, bool)
+            for flag in all_of:
+                one &= flags(batch, flag)
+            keep |= one
+    if outlet.part is not None:
+        belongs = _belonging(outlet.part, batch)
+        keep = belongs if keep is None else keep & belongs
+    return batch if keep is None or keep.all() else batch.filter(pa.array(keep))
+
+
+def flags(batch: pa.RecordBatch, name: str) -> np.ndarray:
+    """A column of conditions; what is unknown does not hold."""
+    column = batch.column(name)
+    return np.asarray(column.fill_null(False) if column.null_count else column).astype(bool)
+
+
+def _belonging(part: Part, batch: pa.RecordBatch) -> np.ndarray:
+    selector = Selector.from_json(part.selector)
+    named = frozenset(part.named)
+    coded = decode(batch.column(part.field), part.kind).dictionary_encode()
+    hits = [v is not None and selector.matches(v, named) for v in coded.dictionary.to_pylist()]
+    if coded.indices.null_count:
+        hits.append(False)
+    index = np.asarray(coded.indices.fill_null(len(coded.dictionary))).astype(np.int64)
+    return np.array(hits, bool)[index]
+
+
+def key_words(batch: pa.RecordBatch, key: Sequence[str]) -> np.ndarray:
+    """The key words of tuples, from the fields that make their key."""
+    if tuple(key) == (KEY,):
+        return ints(batch, KEY)
+    return combine([words(comparable(batch.column(name))) for name in key])
+
+
+def _keys(outlet: Outlet, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The distinct keys of each slot, with the first and the last time of each."""
+    word, time = key_words(batch, outlet.key), ints(batch, START)
+    order = np.lexsort((time, word, time // outlet.slot))
+    word, time = word[order], time[order]
+    slot = time // outlet.slot
+    first = np.ones(len(word), bool)
+    first[1:] = (word[1:] != word[:-1]) | (slot[1:] != slot[:-1])
+    begin = np.flatnonzero(first)
+    last = np.append(begin[1:], len(word)) - 1
+    return rows_of(word[begin], time[begin], time[last])
+
+
+def _filters(outlet: Outlet, batch: pa.RecordBatch) -> pa.RecordBatch:
+    word, time = key_words(batch, outlet.key), ints(batch, START)
+    slot = time // outlet.slot
+    found = []
+    for one in np.unique(slot):
+        inside = slot == one
+        found.append((int(time[inside].min()), int(time[inside].max()), make(np.unique(word[inside]))))
+    columns = [pa.array([f[0] for f in found]), pa.array([f[1] for f in found])]
+    return pa.record_batch([*columns, pa.array([f[2] for f in found], pa.binary())], names=[START, END, BITS])
+
+
+def settled(sent: Iterable[Parcel]) -> list[Parcel]:
+    """The parcels of one batch on one way, ready to be sent.
+
+    The buckets of an operator announce their bounds one by one; a stream has come as far as the last of them.
+    """
+    found = list(sent)
+    bounds: dict[str, int] = {}
+    for parcel in found:
+        if parcel.bound is not None:
+            bounds[parcel.stream] = min(parcel.bound, bounds.get(parcel.stream, parcel.bound))
+    told: set[str] = set()
+    out = []
+    for parcel in found:
+        bound = None if parcel.bound is None else bounds[parcel.stream]
+        if parcel.n == 0 and parcel.stream in told:
+            continue
+        if bound is not None:
+            told.add(parcel.stream)
+        out.append(replace(parcel, bound=bound))
+    return out

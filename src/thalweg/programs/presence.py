@@ -1,0 +1,141 @@
+"""Which keys are in a stream's window: V of semijoin 3.2, told to other sites as it changes.
+
+The paper ships a vector of new keys (v_J) and, for every key of V, a count (v_C) by which the copy learns
+which keys have gone. Here a key that has left is told once, with its last moment, as soon as the stream's
+bound says that nothing can bring it back; so nothing at all is sent for keys that stay.
+
+A copy may take a key for present that has gone, which costs bytes. It never misses one: what is present up to
+a time is told before the bound passes that time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.kernel.window import NEVER
+from thalweg.programs.arrivals import Arrived, Ends
+from thalweg.programs.batches import ints
+from thalweg.programs.bloom import make
+from thalweg.programs.memo import Memo
+from thalweg.programs.packet import Kind, Packet
+from thalweg.programs.spec import END, KEY, SEQ, START, KeysSpec, Port
+from thalweg.programs.state import Head, Store
+
+BITS = "#bits"
+_MOST_SLOTS = 64  # of a stream that jumps ahead: fewer filters then cover more time each
+
+
+def intervals(port: Port, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The keys of tuples with the intervals on which they are alive, and their places in a window of rows."""
+    start = ints(batch, START)
+    end = ints(batch, END) if port.span is None else start + port.span
+    columns = {KEY: batch.column(KEY), START: batch.column(START), END: pa.array(end)}
+    if port.rows is not None:
+        columns[SEQ] = batch.column(f"{SEQ}.{port.name}")
+    return pa.record_batch(list(columns.values()), names=list(columns))
+
+
+def lowered(table: pa.RecordBatch, learnt: Iterable[Ends]) -> pa.RecordBatch:
+    """Intervals in a window of rows, with the ends that have been learnt since."""
+    for _, first, ends in learnt:
+        seq, end = ints(table, SEQ), ints(table, END).copy()
+        hit = (seq >= first) & (seq < first + len(ends))
+        end[hit] = np.minimum(end[hit], ends[seq[hit] - first])
+        table = table.set_column(table.schema.names.index(END), END, pa.array(end))
+    return table
+
+
+def rows_of(key: np.ndarray, start: np.ndarray, end: np.ndarray) -> pa.RecordBatch:
+    """Keys with intervals, as they travel."""
+    return pa.record_batch([pa.array(key), pa.array(start), pa.array(end)], names=[KEY, START, END])
+
+
+class KeysProgram:
+    """Tells which keys come into a stream's window and which leave it."""
+
+    def __init__(self, spec: KeysSpec) -> None:
+        self.spec = spec
+
+    def call(self, packets: Iterable[Packet], store: Store) -> Iterator[Packet]:
+        spec = self.spec
+        memo, arrived = Memo.load(store), Arrived.sort(packets, 1)
+        head = Head(bounds=[memo.facts.get("bound", -NEVER)], feeds=memo.facts.get("feeds", {}))
+        head.advance(0, spec.port, arrived.ports[0].tops)
+        bound = head.bounds[0]
+        fresh = [intervals(spec.port, b) for b in arrived.ports[0].data]
+        alive = memo.together("alive", fresh)
+        if alive is not None and spec.port.rows is not None:
+            alive = lowered(alive, arrived.resolve)
+        said = bound
+        if spec.slot is None:
+            yield from self._told(memo, alive, bound, arrived.wall)
+        else:
+            said = yield from self._filters(memo, alive, bound, spec.slot, arrived.wall)
+        yield Packet(0, 0, Kind.DATA, 0, said, arrived.wall)
+        memo.facts |= {"bound": bound, "feeds": head.feeds}
+        memo.save(store)
+        yield Packet(0, 0, Kind.STATE, memo.rows, bound, memo.nbytes)
+
+    def _told(self, memo: Memo, alive: pa.RecordBatch | None, bound: int, wall: int) -> Iterator[Packet]:
+        if alive is None:
+            return
+        key, start, end = (ints(alive, n) for n in (KEY, START, END))
+        words, place = np.unique(key, return_inverse=True)
+        first, last = np.full(len(words), NEVER), np.full(len(words), -NEVER)
+        np.minimum.at(first, place, start)
+        np.maximum.at(last, place, end)
+        told = memo.tables.get("told")
+        known, since = (ints(told, KEY), ints(told, START)) if told is not None else (key[:0], start[:0])
+        earliest = np.full(len(words), NEVER)
+        at = np.searchsorted(words, known)  # whatever was told is still alive here
+        np.minimum.at(earliest, at, since)
+        new = first < earliest  # also a key that is known, if a tuple from before has come late
+        gone = last < bound
+        leaving = gone[at]
+        parts = [
+            (words[new], first[new], np.full(int(new.sum()), NEVER)),
+            (known[leaving], since[leaving], last[at[leaving]]),
+            (words[new & gone], first[new & gone], last[new & gone]),
+        ]
+        changes = [np.concatenate(c) for c in zip(*parts, strict=True)]
+        if len(changes[0]):
+            yield Packet(0, 0, Kind.DATA, len(changes[0]), None, wall, batch=rows_of(*changes))
+        stay = new & ~gone
+        memo.tables["told"] = rows_of(
+            np.concatenate([known[~leaving], words[stay]]),
+            np.concatenate([since[~leaving], first[stay]]),
+            np.full(int((~leaving).sum() + stay.sum()), NEVER),
+        )
+        memo.tables["alive"] = alive.filter(pa.array(end >= bound))
+
+    def _filters(
+        self, memo: Memo, alive: pa.RecordBatch | None, bound: int, slot: int, wall: int
+    ) -> Generator[Packet, None, int]:
+        """Filters of all slots that are over. Returns the start of the first that is not."""
+        if alive is None:
+            return bound if bound >= NEVER else bound // slot * slot
+        key, start, end = (ints(alive, n) for n in (KEY, START, END))
+        low = max(memo.facts.get("upto", -NEVER), int(start.min()) // slot * slot)
+        upto = NEVER if bound >= NEVER else bound // slot * slot
+        last = min(upto, (int(end.max()) // slot + 1) * slot)
+        ranges = []
+        if low < last:
+            step = slot * max(1, -(-(last - low) // (slot * _MOST_SLOTS)))
+            ranges = [(lo, min(lo + step, last) - 1) for lo in range(low, last, step)]
+        rows = []
+        for lo, hi in ranges:
+            inside = (start <= hi) & (end >= lo)
+            if inside.any():
+                rows.append((lo, hi, make(np.unique(key[inside]))))
+        if rows:
+            batch = pa.record_batch(
+                [pa.array([r[0] for r in rows]), pa.array([r[1] for r in rows]), pa.array([r[2] for r in rows], pa.binary())],
+                names=[START, END, BITS],
+            )
+            yield Packet(0, 0, Kind.DATA, len(rows), None, wall, batch=batch)
+        memo.facts["upto"] = upto
+        memo.tables["alive"] = alive.filter(pa.array(end >= upto))
+        return upto
