@@ -1,0 +1,239 @@
+"""Exchanges: durable, replayable logs of parcels from one site to another, with exactly-once effect.
+
+A batch that is repeated after a crash publishes nothing new, and a reader can read again what it has not
+yet forgotten. Both know only numbers: gapless, from 1, one for each batch that sent something.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import re
+import stat
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from thalweg.errors import UserError
+from thalweg.programs.parcel import Parcel
+from thalweg.spark.links import Link, Passed, chance
+from thalweg.spark.parcels import Edge, Header, Label, encode, failed, read_header, read_parcels
+
+_FILE = re.compile(r"(\d{12})\.parcels")
+_DRAFT = re.compile(r"\.(\d{12})\..*\.draft")
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What a batch has sent over an edge: `payload_bytes` as the plan counts them, `bytes` as they went."""
+
+    seq: int
+    batch: int
+    tuples: int
+    payload_bytes: int
+    bytes: builtins.int
+
+
+class Exchange(Protocol):
+    """A log of parcels over one edge: one writer, one reader, each in its own time."""
+
+    def publish(self, batch: int, parcels: Sequence[Parcel]) -> Sent:
+        """Append what a batch sends. A repeat of the last batch appends nothing, and gets the same answer."""
+
+    def ready(self, after: int, now: float) -> int:
+        """The last number that can be read at this moment by who has read up to `after`."""
+
+    def next_at(self, after: int) -> float | None:
+        """When the next one after that can be read; None where nothing is on its way."""
+
+    def read(self, seq: int) -> list[Parcel]:
+        """The parcels with this number."""
+
+    def sent(self, seq: int) -> Sent:
+        """What is known of them without reading them."""
+
+    def forget(self, upto: int) -> None:
+        """Nobody will read these again."""
+
+
+class FileExchange:
+    """An exchange in files: ROOT/FROM-TO/NUMBER.parcels, each written once."""
+
+    def __init__(
+        self,
+        root: Path,
+        run: str,
+        edge: Edge,
+        link: Link | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.root, self.run, self.edge, self.link, self.clock = root, run, edge, link or Link(), clock
+        self.folder = root / edge.name
+        self._passed: dict[int, Passed] = {}
+
+    def path(self, seq: int) -> Path:
+        return self.folder / f"{seq:012d}.parcels"
+
+    def publish(self, batch: int, parcels: Sequence[Parcel]) -> Sent:
+        """See `Exchange`. The file appears whole or not at all; of two writers, the first wins."""
+        if batch < 0:
+            raise ValueError(f"no number of a batch: {batch}")
+        while True:
+            ensure(self.folder)
+            last = max(self._numbers(), default=0)
+            if last and (header := self._header(last)).label.batch >= batch:
+                if header.label.batch > batch:
+                    raise UserError(
+                        f"is of batch {header.label.batch}; batch {batch} can't come after it",
+                        where=str(self.path(last)),
+                        remedy="start the run in a new folder",
+                    )
+                sync(self.folder)  # whoever published it may have been killed before doing so
+                return _sent(header)
+            label = Label(self.run, self.edge, last + 1, batch)
+            data = encode(label, self.clock(), parcels)
+            if self._link(label.seq, data):
+                tuples, payload = sum(p.n for p in parcels), sum(p.payload for p in parcels)
+                return Sent(label.seq, batch, tuples, payload, len(data))
+
+    def _link(self, seq: int, data: bytes) -> bool:
+        """Write a file under this number; False where another writer has used it."""
+        draft = self.folder / f".{seq:012d}.{uuid.uuid4().hex}.draft"
+        try:
+            try:
+                write_new(draft, data, durable=True)
+                # Renaming would replace what a reader may have read already.
+                os.link(draft, self.path(seq), follow_symlinks=False)
+            except (FileExistsError, FileNotFoundError):  # or it has swept our draft away
+                return False
+            finally:
+                draft.unlink(missing_ok=True)
+            self._sweep(seq)
+            sync(self.folder)
+        except OSError as error:
+            raise failed(self.path(seq), error) from error
+        return True
+
+    def _sweep(self, upto: int) -> None:
+        """Remove the drafts that killed writers have left: their numbers are taken."""
+        for path in self.folder.iterdir():
+            if (found := _DRAFT.fullmatch(path.name)) and int(found[1]) <= upto:
+                path.unlink(missing_ok=True)
+
+    def ready(self, after: int, now: float) -> int:
+        if self.link == Link():
+            # Clocks of different machines differ: where nothing is emulated, none is asked.
+            return max(self._unread(after), default=after)
+        last = after
+        for seq, passed in self._schedule(after):
+            if passed.arrives_at > now:
+                break
+            last = seq
+        return last
+
+    def next_at(self, after: int) -> float | None:
+        return next((passed.arrives_at for _, passed in self._schedule(after)), None)
+
+    def _schedule(self, after: int) -> Iterator[tuple[int, Passed]]:
+        """When each unread file arrives.
+
+        That follows from the files before it. One that was forgotten before this process started is taken to
+        have left the line free, as most have.
+        """
+        unread = self._unread(after)
+        for seq in [n for n in self._passed if n < after]:
+            del self._passed[seq]
+        kept = [after] if after and after not in self._passed and self.path(after).exists() else []
+        for seq in kept + unread:
+            if seq not in self._passed:
+                header = self._header(seq)
+                self._passed[seq] = self.link.passed(
+                    sent_at=header.sent_at,
+                    size=header.size,
+                    before=self._passed.get(seq - 1),
+                    chance=chance(self.run, self.edge.name, seq),
+                )
+            if seq > after:
+                yield seq, self._passed[seq]
+
+    def _unread(self, after: int) -> list[int]:
+        """The numbers after this one, without a gap."""
+        there = set(self._numbers())
+        newest = max(there, default=0)
+        # The newest file is never removed, so whoever has read further has read something that is gone.
+        for seq in range(after + 1, newest + 1) if newest >= after else [after]:
+            # A listing made while files appear can have a later one and not an earlier one.
+            if seq not in there and not os.path.lexists(self.path(seq)):
+                raise UserError(
+                    "is missing", where=str(self.path(seq)), remedy="start the run in a new folder"
+                )
+        return list(range(after + 1, newest + 1))
+
+    def _numbers(self) -> list[int]:
+        try:
+            if self.folder.is_symlink():
+                raise UserError("is a symbolic link, which is not followed", where=str(self.folder))
+            names = [path.name for path in self.folder.iterdir()]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise failed(self.folder, error) from error
+        return [int(found[1]) for name in names if (found := _FILE.fullmatch(name))]
+
+    def _header(self, seq: int) -> Header:
+        return read_header(self.path(seq), self.run, self.edge, seq)
+
+    def read(self, seq: int) -> list[Parcel]:
+        return read_parcels(self.path(seq), self.run, self.edge, seq)[1]
+
+    def sent(self, seq: int) -> Sent:
+        return _sent(self._header(seq))
+
+    def forget(self, upto: int) -> None:
+        """See `Exchange`. The newest file stays: without it, its number and batch would be given again."""
+        try:
+            # In this order, whatever is left when this is cut short has no gap.
+            for seq in sorted(self._numbers())[:-1]:
+                if seq <= upto:
+                    self.path(seq).unlink(missing_ok=True)
+        except OSError as error:
+            raise failed(self.folder, error) from error
+
+
+def _sent(header: Header) -> Sent:
+    tuples = sum(entry[2] for entry in header.entries)
+    payload = sum(entry[5] for entry in header.entries)
+    return Sent(header.label.seq, header.label.batch, tuples, payload, header.size)
+
+
+def ensure(folder: Path) -> None:
+    """The folder is there, is a folder, and will be there after a power cut."""
+    try:
+        if not folder.is_dir():
+            folder.mkdir(parents=True, exist_ok=True)
+            sync(folder.parent)
+        if not stat.S_ISDIR(folder.lstat().st_mode):
+            raise UserError("is a symbolic link, which is not followed", where=str(folder))
+    except OSError as error:
+        raise failed(folder, error) from error
+
+
+def write_new(path: Path, data: bytes, *, durable: bool) -> None:
+    """Write a file that must not exist yet."""
+    with path.open("xb") as file:
+        file.write(data)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def sync(folder: Path) -> None:
+    """What was linked in a folder stays linked after a power cut."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
