@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
+import random
+import subprocess
+import sys
 import time
 from collections import Counter
+from contextlib import suppress
+from pathlib import Path
 
+import psutil
 import pyarrow as pa
 import pytest
 from pyspark import TaskContext
@@ -168,6 +175,39 @@ def test_a_subclass_makes_rows_of_its_own(spark, tmp_path):
     game.log(BA).publish(0, ball(1) * 2)
     game.play()
     assert sorted(game.seen) == [(0, "0", 2), (0, "0", 3), (1, "1", 1)]
+
+
+@pytest.mark.long
+def test_killed_at_any_moment_every_hop_happens_once(tmp_path):
+    hops, rng = 60, random.Random(int(os.environ.get("THALWEG_SEED", "1")))
+    seen = tmp_path / "seen"
+    seen.mkdir()
+    FileExchange(tmp_path / "exchange", "rally", AB).publish(0, ball(hops))
+    for victim in ["driver", "jvm", "planner", "worker", "driver", "jvm", "planner", None]:
+        with (tmp_path / "errors").open("w") as errors:
+            run = subprocess.Popen(
+                [sys.executable, Path(__file__).with_name("rally.py"), tmp_path], stderr=errors
+            )
+        goal = len(list(seen.iterdir())) + rng.randrange(1, 8)
+        while victim and run.poll() is None and len(list(seen.iterdir())) < goal:
+            time.sleep(0.01)
+        time.sleep(0.2 * rng.random())
+        children = psutil.Process(run.pid).children(recursive=True) if run.poll() is None else []
+        if victim == "driver":
+            run.kill()
+        elif victim:
+            mark = {"jvm": "java", "planner": "python_streaming_source_runner", "worker": "daemon"}[victim]
+            for child in children:
+                with suppress(psutil.NoSuchProcess):
+                    if mark in " ".join(child.cmdline()):
+                        child.kill()
+                        break
+        run.wait(120)
+        psutil.wait_procs(children, 30)
+    assert run.returncode == 0, (tmp_path / "errors").read_text()
+    found = [hop for path in sorted(seen.iterdir()) for hop in json.loads(path.read_text())]
+    assert found == [[edge, seq, n] for edge, seq, n, _ in rally(hops)]
+    assert list((tmp_path / "exchange" / "drafts").iterdir()) == []
 
 
 # What can be seen without Spark

@@ -7,12 +7,13 @@ yet forgotten. Both know only numbers: gapless, from 1, one for each batch that 
 from __future__ import annotations
 
 import builtins
+import contextlib
 import os
 import re
 import stat
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -57,6 +58,16 @@ class Exchange(Protocol):
 
     def forget(self, upto: int) -> None:
         """Nobody will read these again."""
+
+
+class Exchanges(Protocol):
+    """All exchanges of a run."""
+
+    def edges(self) -> list[Edge]:
+        """The edges over which something has been sent by now; new ones may come."""
+
+    def over(self, edge: Edge) -> Exchange:
+        """The exchange over this edge, always the same one; nothing need have been sent yet."""
 
 
 class FileExchange:
@@ -201,6 +212,39 @@ class FileExchange:
                     self.path(seq).unlink(missing_ok=True)
         except OSError as error:
             raise failed(self.folder, error) from error
+
+
+class FileExchanges:
+    """Exchanges in files below one folder, with links by the names of edges."""
+
+    def __init__(
+        self,
+        root: Path,
+        run: str,
+        links: Mapping[str, Link] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.root, self.run, self.links, self.clock = root, run, dict(links or {}), clock
+        self._open: dict[Edge, FileExchange] = {}
+
+    def edges(self) -> list[Edge]:
+        try:
+            names = sorted(path.name for path in self.root.iterdir())
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise failed(self.root, error) from error
+        found: list[Edge] = []
+        for name in names:
+            with contextlib.suppress(ValueError):  # drafts, and whatever else may lie there
+                found.append(Edge.named(name))
+        return found
+
+    def over(self, edge: Edge) -> FileExchange:
+        if edge not in self._open:
+            link = self.links.get(edge.name)
+            self._open[edge] = FileExchange(self.root, self.run, edge, link, self.clock)
+        return self._open[edge]
 
 
 def _sent(header: Header) -> Sent:

@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 
 from thalweg.programs.parcel import Parcel
-from thalweg.spark.exchange import Exchange, FileExchange
+from thalweg.spark.exchange import Exchange, Exchanges, FileExchanges
 from thalweg.spark.links import Link, links_of, links_text
 from thalweg.spark.parcels import CONTROL, Edge, is_site
 
@@ -102,8 +102,11 @@ class InboxOptions:
 class Inbox(DataSource):
     """The data source. A subclass that turns parcels into other rows overrides `name`, `schema` and `rows`.
 
-    spark.dataSource.register(Inbox)
-    spark.readStream.format(Inbox.name()).options(**InboxOptions(root, run, sites).texts()).load()
+        spark.dataSource.register(Inbox)
+        spark.readStream.format(Inbox.name()).options(**InboxOptions(root, run, sites).texts()).load()
+
+    A query must use the frame once: for each use Spark makes a reader of its own, and what one of them has
+    committed is gone for the others.
     """
 
     @classmethod
@@ -125,6 +128,10 @@ class Inbox(DataSource):
                 held, size = [], 0
         if held:
             yield _batch(held)
+
+    def exchanges(self, options: InboxOptions) -> Exchanges:
+        """Where the parcels come from; all that knows of files."""
+        return FileExchanges(options.root, options.run, options.links)
 
     def streamReader(self, schema: t.StructType) -> InboxReader:  # noqa: N802 (Spark's name)
         return InboxReader(self, InboxOptions.parse(self.options))
@@ -155,29 +162,14 @@ class InboxReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.inbox, self.options, self.clock, self.sleep = inbox, options, clock, sleep
+        self.exchanges = inbox.exchanges(options)
         self.draining = False
         self._parent = os.getppid()
-        self._exchanges: dict[str, Exchange] = {}
 
     def exchange(self, edge: str) -> Exchange:
-        if edge not in self._exchanges:
-            link = self.options.links.get(edge)
-            self._exchanges[edge] = FileExchange(self.options.root, self.options.run, Edge.named(edge), link)
-        return self._exchanges[edge]
+        return self.exchanges.over(Edge.named(edge))
 
-    def edges(self) -> list[str]:
-        """The edges that lead here and exist by now."""
-        try:
-            names = [path.name for path in self.options.root.iterdir()]
-        except FileNotFoundError:
-            return []
-        return sorted(name for name in names if self._leads_here(name))
-
-    def _leads_here(self, name: str) -> bool:
-        try:
-            edge = Edge.named(name)
-        except ValueError:  # drafts, and whatever else may lie there
-            return False
+    def _leads_here(self, edge: Edge) -> bool:
         return edge == CONTROL or edge.target in self.options.sites
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
@@ -208,7 +200,8 @@ class InboxReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _known(self, start: Mapping[str, int]) -> list[str]:
         """What is there, and what has been: were it gone, that must be said, not passed over."""
-        return sorted({*self.edges(), *filter(self._leads_here, start)})
+        known = {*self.exchanges.edges(), *map(Edge.named, start)}
+        return sorted(edge.name for edge in known if self._leads_here(edge))
 
     def _readable(self, start: Mapping[str, int], limit: ReadLimit) -> dict[str, int]:
         now = self.clock()
@@ -249,5 +242,5 @@ class InboxReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Spark says this once a batch is in its commit log; a batch that is only planned starts after it."""
         for edge, upto in end.items():
             # Control is read by every application, each in its own time.
-            if edge != CONTROL.name and self._leads_here(edge):
+            if edge != CONTROL.name and self._leads_here(Edge.named(edge)):
                 self.exchange(edge).forget(upto)
