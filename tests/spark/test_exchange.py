@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import multiprocessing
 import os
 import random
+import tempfile
 import zlib
+from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from thalweg.errors import UserError
 from thalweg.programs.parcel import Parcel
 from thalweg.spark.drafts import Drafts
 from thalweg.spark.exchange import FileExchange
 from thalweg.spark.links import Link, links_of, links_text
-from thalweg.spark.parcels import CONTROL, Edge
+from thalweg.spark.parcels import CONTROL, Edge, Label, encode, read_parcels
 
 PARCELS = [
     Parcel("flights", 0, 2, 17, 1000, 24, b"two tuples"),
@@ -34,8 +40,8 @@ def one(n):
     return [Parcel("s", 0, n, n, 0, 8 * n, bytes(n))]
 
 
-def filled(root, count, **given):
-    log = exchange(root, **given)
+def filled(root, count, **options):
+    log = exchange(root, **options)
     for n in range(1, count + 1):
         log.publish(10 * n, one(n))
     return log
@@ -62,6 +68,64 @@ def test_what_is_published_is_read(tmp_path):
     assert log.sent(1) == sent
     assert (log.ready(0, 0.0), log.ready(1, 0.0)) == (1, 1)
     assert by_all(exchange(tmp_path).read(1)) == by_all(PARCELS)
+
+
+NUMBERS = st.integers(-(1 << 63), (1 << 63) - 1)
+
+
+@given(
+    st.lists(
+        st.builds(
+            Parcel,
+            st.text(),
+            st.integers(0, 9),
+            st.integers(0, 1 << 40),
+            st.none() | NUMBERS,
+            NUMBERS,
+            st.integers(0, 1 << 40),
+            st.binary(),
+        )
+    ),
+    st.randoms(),
+)
+def test_any_parcels_go_and_come(parcels, rng):
+    label = Label("r", AB, 1, 1)
+    whole = encode(label, 1.5, parcels)
+    assert encode(label, 1.5, rng.sample(parcels, len(parcels))) == whole
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x"
+        path.write_bytes(whole)
+        header, found = read_parcels(path, "r", AB, 1)
+    assert (header.label, header.sent_at, header.size) == (label, 1.5, len(whole))
+    assert by_all(found) == by_all(parcels)
+
+
+def test_integers_of_numpy_are_integers(tmp_path):
+    log = exchange(tmp_path)
+    theirs = Parcel("s", np.int32(1), np.int64(2), np.int64(3), np.int64(4), np.int64(5), b"x")
+    assert type(log.publish(1, [theirs]).tuples) is int
+    assert log.read(1) == [Parcel("s", 1, 2, 3, 4, 5, b"x")]
+
+
+def test_a_file_system_without_links(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    log = exchange(tmp_path)
+    assert "a-b: its file system has no hard links" in told(log.publish, 1, one(1))
+    assert list((tmp_path / "a-b").iterdir()) == []
+
+
+def test_a_full_disk(tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    (tmp_path / "a-b").mkdir()
+    log = exchange(tmp_path)
+    assert "000000000001.parcels: can't be used: No space left" in told(log.publish, 1, one(1))
+    assert list((tmp_path / "a-b").iterdir()) == []
 
 
 def test_numbers_follow_each_other_whatever_the_batches(tmp_path):
@@ -283,12 +347,12 @@ def test_what_killed_writers_left_goes_away(tmp_path):
 def test_a_writer_whose_draft_was_swept_away_has_lost(tmp_path, monkeypatch):
     log, other, link = exchange(tmp_path), exchange(tmp_path), os.link
 
-    def late(*arguments, **given):
+    def late(*arguments, **options):
         monkeypatch.setattr(os, "link", link)
         other.publish(1, one(1))
         other.publish(2, one(2))
         other.forget(1)
-        link(*arguments, **given)
+        link(*arguments, **options)
 
     monkeypatch.setattr(os, "link", late)
     assert "can't come after it" in told(log.publish, 1, one(1))

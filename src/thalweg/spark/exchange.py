@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import errno
 import os
 import re
 import stat
@@ -24,6 +25,7 @@ from thalweg.spark.links import Link, Passed, chance
 from thalweg.spark.parcels import Edge, Header, Label, encode, failed, read_header, read_parcels
 
 _FILE = re.compile(r"(\d{12})\.parcels")
+_UNLINKABLE = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS}
 _DRAFT = re.compile(r"\.(\d{12})\..*\.draft")
 
 
@@ -107,7 +109,7 @@ class FileExchange:
             label = Label(self.run, self.edge, last + 1, batch)
             data = encode(label, self.clock(), parcels)
             if self._link(label.seq, data):
-                tuples, payload = sum(p.n for p in parcels), sum(p.payload for p in parcels)
+                tuples, payload = sum(int(p.n) for p in parcels), sum(int(p.payload) for p in parcels)
                 return Sent(label.seq, batch, tuples, payload, len(data))
 
     def _link(self, seq: int, data: bytes) -> bool:
@@ -125,6 +127,12 @@ class FileExchange:
             self._sweep(seq)
             sync(self.folder)
         except OSError as error:
+            if error.errno in _UNLINKABLE:
+                raise UserError(
+                    "its file system has no hard links, which exchanges need",
+                    where=str(self.folder),
+                    remedy="name a folder on a local disk",
+                ) from error
             raise failed(self.path(seq), error) from error
         return True
 

@@ -109,14 +109,18 @@ def encode(label: Label, sent_at: float, parcels: Sequence[Parcel]) -> bytes:
             "sent_at": sent_at,
             "body": len(body),
             "body_sum": zlib.crc32(body),
-            "parcels": [
-                (p.stream, int(p.kind), p.n, p.bound, p.wall, p.payload, len(p.data)) for p in ordered
-            ],
+            "parcels": [_entry(p) for p in ordered],
         },
         separators=(",", ":"),
     ).encode()
     front = _FRONT.pack(_MAGIC, VERSION, len(header))
     return b"".join((front, _SUM.pack(zlib.crc32(header, zlib.crc32(front))), header, body))
+
+
+def _entry(p: Parcel) -> tuple[str, int, int, int | None, int, int, int]:
+    # NumPy's integers, which programs compute with, can't be written as JSON.
+    bound = None if p.bound is None else int(p.bound)
+    return p.stream, int(p.kind), int(p.n), bound, int(p.wall), int(p.payload), len(p.data)
 
 
 def _rank(p: Parcel) -> tuple[Any, ...]:
@@ -245,4 +249,4 @@ def failed(path: Path, error: OSError) -> UserError:
         return UserError("is missing", where=str(path), remedy="start the run in a new folder")
     if error.errno == errno.ELOOP:
         return UserError("is a symbolic link, which is not followed", where=str(path))
-    return UserError(f"can't be used: {error.strerror}", where=str(path))
+    return UserError(f"can't be used: {error.strerror or error}", where=str(path))
