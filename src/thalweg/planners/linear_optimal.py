@@ -5,7 +5,7 @@ Let f[S][v] be the least cost of having a head's join of the set S at site v. Wi
     f[T][v] = min over j of f[S][v] + what the cheapest -S method costs from v to j
     f[T][w] = min over u of f[S][u] + what the cheapest -D method costs from u to j
 
-is exact for the papers' additive cost, in 2^m * m states instead of (m - 1)! * 6^(m - 1) sequences
+is exact for the papers' additive cost, in 2^m * m states instead of (m - 1)! * 8^(m - 1) sequences
 (`semijoin-exhaustive`). What heads ship alike costs once: `share` starts from these sequences.
 """
 
@@ -20,7 +20,7 @@ from itertools import combinations
 import numpy as np
 
 from thalweg.cost.keys import Floats
-from thalweg.cost.methods import METHODS, at_source, least
+from thalweg.cost.methods import BLOOM, KEYS, METHODS, at_source, least
 from thalweg.cost.network import Numbers
 from thalweg.plan.deployment import TUPLES, Edge
 from thalweg.planners.linear_greedy import SIMPLE, greedy
@@ -32,7 +32,9 @@ MOST = 12
 GATHERED = 3
 """How many sites are tried as the one where all streams meet."""
 GRAIN = 2.0**-40
-_SP_S, _SP_D, _SM_S1, _SM_S2, _SM_D1 = (METHODS.index(m) for m in ("SP-S", "SP-D", "SM-S1", "SM-S2", "SM-D1"))
+_SP_S, _SP_D = (METHODS.index(m) for m in ("SP-S", "SP-D"))
+_READ = {KEYS: ("SM-S2", "SM-D1"), BLOOM: ("SB-D1",)}
+"""The methods that read what an operator of keys, or of filters, ships."""
 _STAY = [i for i, m in enumerate(METHODS) if at_source(m)]
 _MOVE = [i for i, m in enumerate(METHODS) if not at_source(m)]
 
@@ -140,13 +142,14 @@ class Table:
         return [np.flatnonzero(possible & (self.steps.streams == i)) for i in range(len(self.costs.place))]
 
     @cached_property
-    def _keys(self) -> dict[str, Numbers]:
-        """The rows that an operator of keys may serve, by its name."""
-        found: dict[str, Numbers] = {}
+    def _keys(self) -> dict[str, tuple[Numbers, str]]:
+        """The rows that an operator of keys or filters may serve, and which it is, by its name."""
+        found: dict[str, tuple[Numbers, str]] = {}
         for stream, rows in enumerate(self._to):
             kinds, kind = np.unique(self.steps.shared[rows], axis=0, return_inverse=True)
             for i, shared in enumerate(kinds):
-                found[self.costs.keys(stream, shared)[0]] = rows[kind.ravel() == i]
+                for form in _READ:
+                    found[self.costs.keys(stream, shared, form)[0]] = rows[kind.ravel() == i], form
         return found
 
     def best(self, shipped: Shipped | None = None) -> tuple[Step, ...]:
@@ -211,15 +214,13 @@ class Table:
                     if stream == self.head:
                         met = first[costs.place[streams[first]] == site]
                         cost[_SP_D, met, costs.place[stream]] = work[_SP_D, met]
-                elif edge.carries == "counts":
-                    cost[_SM_S1, rows, site] -= costs.ways.cost(costs.place[stream], site, edge.bytes_per_s)
             if edge.source in self._keys:
-                rows = self._keys[edge.source]
-                keys = np.asarray(steps.methods["SM-D1"].shipments[0].bytes_per_s)[rows]
+                rows, form = self._keys[edge.source]
+                keys = np.asarray(steps.methods[_READ[form][0]].shipments[0].bytes_per_s)[rows]
                 sizes = np.minimum(keys, edge.bytes_per_s)
                 paid = least(costs.ways.back(costs.place[streams[rows]]), sizes)[:, site]
-                cost[_SM_S2, rows, site] -= paid
-                cost[_SM_D1, rows, site] -= paid
+                for name in _READ[form]:
+                    cost[METHODS.index(name), rows, site] -= paid
         return cost
 
     def rounded(self, costs: Floats) -> Floats:

@@ -1,7 +1,7 @@
-"""`semijoin-greedy`: each head next meets the stream with the cheapest of all six one-way joins.
+"""`semijoin-greedy`: each head next meets the stream with the cheapest of all one-way joins.
 
-semijoin Algorithm 10. Beside whole tuples, keys may be shipped first, so that only tuples with a match
-follow.
+semijoin Algorithm 10. Beside whole tuples, keys or Bloom filters of them may be shipped first, so that only
+tuples with a match follow.
 """
 
 from __future__ import annotations

@@ -16,7 +16,19 @@ import numpy as np
 import numpy.typing as npt
 
 from thalweg.cost.keys import Floats
-from thalweg.cost.methods import METHODS, PIECES, Method, Number, Side, Ways, at_source, least, methods
+from thalweg.cost.methods import (
+    BLOOM,
+    KEYS,
+    METHODS,
+    PIECES,
+    Method,
+    Number,
+    Side,
+    Ways,
+    at_source,
+    least,
+    methods,
+)
 from thalweg.cost.network import Numbers
 from thalweg.cost.price import shipment_key
 from thalweg.plan.deployment import Deployment, Edge, Operator
@@ -111,9 +123,40 @@ class StepCosts:
         known = {m: (rates.headed(head, m), rates.width(m)) for m in set(masks)}
         current = np.array([known[m] for m in masks])
         stream = np.array([(flows[i].rate, flows[i].width, flows[i].window) for i in streams])
-        near = Side(current[:, 0], current[:, 1], keys[0], values[0])
+        # All results of a head's tuple have its keys: of these there are no more than tuples with a result.
+        own = self.member[:, head]
+        met = np.where(bits.astype(bool), self._meets(head), 1.0).prod(axis=1)
+        met *= (fewest[:, own] / self.distinct[own, head]).prod(axis=1)
+        with_result = np.minimum(current[:, 0], flows[head].rate * met)
+        draws = np.where((shared & ~own).any(axis=1), current[:, 0], with_result)
+        near = Side(
+            current[:, 0], current[:, 1], keys[0], values[0], 0.0, draws, *self._held(head, inside, shared)
+        )
         far = Side(stream[:, 0], stream[:, 1], keys[1], values[1], stream[:, 2])
         return Steps(self, next_, shared, methods(near, far, self.problem.catalog.costs))
+
+    def _meets(self, head: int) -> Floats:
+        """The chance that a head's keys, if a stream has such values, are in its window; 1 without any."""
+        both = self.member & self.member[:, [head]]
+        values = np.where(both, self.distinct, 1.0).prod(axis=0)
+        met: Floats = -np.expm1(-self.problem.rates.window / values)
+        met[[head, *np.flatnonzero(~both.any(axis=0))]] = 1.0
+        return met
+
+    def _held(self, head: int, inside: npt.NDArray[np.bool_], shared: npt.NDArray[np.bool_]) -> list[Floats]:
+        """How long the windows of a head's joined streams have a key that it goes on with, and how that ends.
+
+        The share of the time in which all have it, and how often a second one of them loses it.
+        """
+        rates = self.problem.rates
+        taking = inside & shared[:, :, None]
+        taking[:, :, head] = False
+        values = np.where(taking, self.distinct, 1.0).prod(axis=1)
+        absent = np.exp(-rates.window / values)
+        part = taking.any(axis=1) & (absent < 1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ends = np.where(part, rates.rate / values * absent / (1 - absent), 0.0).sum(axis=1)
+        return [np.where(part, 1 - absent, 1.0).prod(axis=1), ends]
 
     def nexts(self, mask: int) -> list[int]:
         """The streams that an equality connects to a set; a query hangs together, so there is one."""
@@ -132,11 +175,11 @@ class StepCosts:
         """A name for an operator that is not an alias."""
         return self.name(f"{name}'") if name in self.problem.query.aliases else name
 
-    def keys(self, stream: int, shared: npt.NDArray[np.bool_]) -> tuple[str, list[Expr]]:
-        """The operator that tells a stream's new keys in some classes, and the keys."""
+    def keys(self, stream: int, shared: npt.NDArray[np.bool_], form: str = KEYS) -> tuple[str, list[Expr]]:
+        """The operator that tells a stream's new keys in some classes, or makes filters; and the keys."""
         alias = self.problem.query.aliases[stream]
         exprs = [self.classes[c][alias][0] for c in np.flatnonzero(shared)]
-        return self.name(f"{alias}.keys({_columns(exprs)})"), exprs
+        return self.name(f"{alias}.{form}({_columns(exprs)})"), exprs
 
     def sequence(self, head: int, steps: Sequence[Step]) -> tuple[Steps, list[int], list[int]]:
         """A head's sequence: its steps, and the set joined and the place before each, and after the last."""
@@ -214,7 +257,9 @@ class Sequences(Builder):
     ) -> None:
         """The operators of one step: from the current stream and the next one to their join."""
         current, stream, made = met
-        keys, key = self.costs.keys(made.rates.aliases.index(stream.id), shared)
+        sent, slot = {s.sender: s for s in method.shipments}, _at(method.interval_s, row)
+        form = sent["keys"].carries if "keys" in sent else KEYS
+        keys, key = self.costs.keys(made.rates.aliases.index(stream.id), shared, form)
         ids = {"current": current.id, "source": stream.id, "keys": keys, "step": made.id}
         ids |= {helper: self.costs.name(f"{made.id}.{helper}") for helper in ("match", "reduce")}
         ends = self.operators[current.id].site, self.operators[stream.id].site
@@ -222,12 +267,13 @@ class Sequences(Builder):
         details |= {"method": method.name, **self._decided(met, shared)}
         helps = {k: details[k] for k in ("head", "stream", "method", "on")}
         told = {"step": details, "keys": {"streams": [stream.id], "key": [e.sql for e in key]}}
-        sent = {s.sender: s for s in method.shipments}
+        told["keys"] |= {"bloom": True} if form == BLOOM else {}
         for piece in PIECES[method.name]:
             if (id_ := ids[piece.kind]) in self.operators:
                 continue  # the keys of a window are the same for all heads
             reads, work = tuple(ids[r] for r in piece.reads), _at(method.work.get(piece.kind, 0.0), row)
-            operator = Operator(id_, piece.kind, ends[piece.far], reads, told.get(piece.kind, helps), work)
+            about = told.get(piece.kind, helps) | ({"interval_s": slot} if piece.slots else {})
+            operator = Operator(id_, piece.kind, ends[piece.far], reads, about, work)
             self.operators[id_] = operator
             for one in piece.reads:
                 site = self.operators[ids[one]].site
@@ -239,10 +285,12 @@ class Sequences(Builder):
                     continue
                 amount = _at(sent[one].tuples_per_s, row), _at(sent[one].bytes_per_s, row)
                 carries = sent[one].carries
-                if carries == "keys" and one == "current" and len(self.costs.twins.get(current.id, ())) > 1:
-                    # Two aliases of a stream ship the same keys only if these are of the same columns.
+                twins = len(self.costs.twins.get(current.id, ())) > 1
+                if carries in (KEYS, BLOOM) and one == "current" and twins:
+                    # Two aliases of a stream ship the same keys only if these are of the same columns, and
+                    # the same filters only if these are for the same time.
                     own = self.costs.keys(made.rates.aliases.index(current.id), shared)[1]
-                    carries = f"keys({_columns(own)})"
+                    carries += f"({_columns(own)})" + (f" of {slot} s" if carries == BLOOM else "")
                 names = whose.rates.names(whose.mask)
                 self.edges.append(Edge(ids[one], id_, site, operator.site, names, *amount, carries))
 

@@ -110,7 +110,7 @@ PLANNERS: tuple[Planner, ...] = (
         linear_greedy.plan, _WIDTH,
     ),
     Planner(
-        "semijoin-greedy", "linear", "semijoin", "greedy probe sequences by six methods (Algorithm 10)",
+        "semijoin-greedy", "linear", "semijoin", "greedy probe sequences by eight methods (Algorithm 10)",
         semijoin_greedy.plan, _WIDTH,
     ),
     Planner(

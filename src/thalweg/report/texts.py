@@ -111,7 +111,8 @@ def _line(operator: Operator, query: str) -> str:
         )
     streams = tuple(map(str, details.get("streams", ()))) or (operator.id,)
     method = f" {details['method']}" if "method" in details else ""
-    return f"{operator.kind}{method} {names(streams)}" + (f" ({query})" if query else "")
+    kind = "bloom" if details.get("bloom") else operator.kind
+    return f"{kind}{method} {names(streams)}" + (f" ({query})" if query else "")
 
 
 def _shortened(lines: Counter[Line]) -> list[Line]:
