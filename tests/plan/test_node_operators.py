@@ -122,3 +122,17 @@ def test_a_semijoin_has_its_helpers(problem):
     }
     assert "ship(s2^s1.match, n1)" in shown(found, "n2", "s1")
     assert "join(s2^s1.reduce, s2)" in shown(found, "n2", "s1")
+
+
+def test_filters_are_shipped_as_keys_are(problem):
+    plan = {0: (Step(1, "SB-D1"), Step(2, "SP-D")), 1: (Step(0, "SP-D"), Step(2, "SP-D"))}
+    found = deploy(problem, {**plan, 2: (Step(1, "SP-D"), Step(0, "SP-D"))})
+    bloom = next(o.id for o in found.operators if o.kind == "keys")
+    assert bloom.startswith("s2.bloom(")
+    assert shown(found, "n1", "s1") == {
+        f"join(s1, {bloom})",
+        "update(s1)",
+        f"update({bloom})",
+        "ship(s2^s1.reduce, n2)",
+    }
+    assert f"ship({bloom}, n1)" in shown(found, "n2", "s1")

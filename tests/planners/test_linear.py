@@ -275,3 +275,70 @@ def test_one_way_links_may_leave_no_sequence():
     for planner in PLANNERS:
         with pytest.raises(NotApplicableError, match="no path"):
             planner.plan(problem)
+
+
+def twins(other="k"):
+    """Two aliases of one stream, each joined with a stream of its own at one site."""
+    columns = {"k": "long", "l": "long"}
+    known = catalog(
+        [stream(f"s{i}", f"n{i and 1}", columns, rate=10, distinct={"k": 50, "l": 50}) for i in range(3)]
+    )
+    sql = (
+        "SELECT a.k FROM s0 [RANGE 8 SECONDS] AS a, s0 [RANGE 8 SECONDS] AS b, s1 [RANGE 4 SECONDS], "
+        f"s2 [RANGE {{}} SECONDS] WHERE a.k = s1.k AND b.{other} = s2.{other} AND a.l = b.l"
+    )
+    return lambda seconds: Session(known, PlanOptions("-")).problem(query(sql.format(seconds), known))
+
+
+@pytest.mark.parametrize(("other", "seconds", "count"), [("k", 4, 1), ("k", 6, 2), ("l", 4, 2)])
+def test_two_aliases_share_filters_of_the_same_columns_and_time(other, seconds, count):
+    problem = twins(other)(seconds)
+    plan = {0: (Step(2, "SB-S1"),), 1: (Step(3, "SB-S1"),)}
+    sent = [e for e in StepCosts(problem).shipped(plan).values() if e.carries.startswith("bloom")]
+    assert len(sent) == count
+    assert {e.carries for e in sent} <= {f"bloom({c}) of {g} s" for c in "kl" for g in (1.0, 1.5)}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_operators_say_all_that_it_takes_to_run_them(method):
+    problem = many(3)
+    rest = {1: (Step(0, "SP-D"), Step(2, "SP-D")), 2: (Step(1, "SP-D"), Step(0, "SP-D"))}
+    found = deploy(problem, {0: (Step(1, method), Step(2, "SP-D")), **rest})
+    slots = {"SM-S1": "s1^s0.reduce", "SM-D2": "s1^s0.match", "SB-S1": "s1^s0.reduce", "SB-D1": "s1.bloom(k)"}
+    assert {o.id: o.details["interval_s"] for o in found.operators if "interval_s" in o.details} == (
+        {slots[method]: 0.25 if method.startswith("SB") else 0.1} if method in slots else {}
+    )
+    on = [{a: [f"`{a}`.`k`"] for a in ("s0", "s1")}]
+    for operator in found.operators:
+        if operator.id.startswith("s1^s0"):
+            told = {k: operator.details[k] for k in ("head", "stream", "method", "on")}
+            assert told == {"head": "s0", "stream": "s1", "method": method, "on": on}
+        elif operator.kind == "keys":
+            assert operator.details["key"] == ["`s1`.`k`"]
+            assert operator.details.get("bloom", False) is (method == "SB-D1")
+            assert operator.id == ("s1.bloom(k)" if method == "SB-D1" else "s1.keys(k)")
+    carried = {e.carries for e in found.edges if e.target.startswith(("s1^s0", "s1."))}
+    assert ("bloom" in carried) is method.startswith("SB")
+
+
+def test_heads_share_one_operator_of_filters():
+    problem = many(3)
+    plan = {h: (Step(1, "SB-D1"), Step(2 - h, "SP-D")) for h in (0, 2)}
+    found = deploy(problem, {**plan, 1: (Step(0, "SP-D"), Step(2, "SP-D"))})
+    assert [o.id for o in found.operators if o.kind == "keys"] == ["s1.bloom(k)"]
+    assert sum(e.source == "s1.bloom(k)" for e in found.edges) == 2
+
+
+def test_filters_are_chosen_where_they_are_cheapest():
+    """A wide tuple, long keys, few matches: whoever may choose takes a filter."""
+    known = catalog(
+        [
+            stream("s0", "n0", {"k": "string"}, rate=20, widths={"k": 200}, distinct={"k": 1000}),
+            stream("s1", "n1", {"k": "string"}, rate=100, widths={"k": 200}, distinct={"k": 10_000}),
+        ]
+    )
+    sql = "SELECT s0.k FROM s0 [RANGE 10 SECONDS], s1 [RANGE 10 SECONDS] WHERE s0.k = s1.k"
+    problem = Session(known, PlanOptions("-", Objective.BYTES)).problem(query(sql, known))
+    for planner in PLANNERS[1:]:
+        steps = [o for o in planner.plan(problem).deployment.operators if o.kind == "step"]
+        assert "SB-S1" in {o.details["method"] for o in steps}

@@ -157,11 +157,13 @@ def test_what_is_said_of_operators_and_shipments():
         Edge("a#0", "st", "n1", "n2", ("a",), 1.0, 8.0),
         Edge("a#1", "st", "n1", "n2", ("a",), 1.0, 2.0, "keys"),
     ]
-    plan = deployed(source, *parts, step, again, edges=edges)
+    keys = Operator("b.bloom(k)", "keys", "n3", (), {"streams": ["b"], "bloom": True})
+    plan = deployed(source, *parts, step, again, keys, edges=edges)
     said = {site: [one.text for one in lines] for site, lines in lines_of(plan).items()}
     assert said == {
         "n1": ["source s as a, filtered", "split a in 2"],
         "n2": ["reuse join1 of old", "head a: b by SM-D1"],
+        "n3": ["bloom b"],
     }
     (shipped,) = shipped_by(plan)
     assert shipped.bytes_per_s == 10.0
