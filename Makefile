@@ -45,5 +45,6 @@ bench-peers: setup
 
 clean:
 	@rm -rf demo-out build dist spark-warehouse metastore_db derby.log benchmarks/data \
+		examples/*/data examples/*/out examples/*/one-site.yaml \
 		.pytest_cache .mypy_cache .ruff_cache .hypothesis
-	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
