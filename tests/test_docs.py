@@ -15,7 +15,14 @@ from thalweg.cli.main import invoke
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "thalweg"
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "benchmarks" / "README.md"])
+DOCUMENTS = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *(ROOT / "docs").rglob("*.md"),
+        ROOT / "benchmarks" / "README.md",
+        *(ROOT / "examples").glob("*/README.md"),
+    ]
+)
 
 
 def modules():
