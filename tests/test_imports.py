@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "report": {"errors", "catalog", "query", "plan", "cost", "planners"},
     "oracle": {"errors", "catalog", "query"},
     "kernel": {"errors"},
-    "programs": {"errors", "kernel", "query"},
+    "programs": {"errors", "kernel", "query", "plan", "catalog"},
     "spark": {"errors", "kernel", "programs", "catalog", "query", "plan"},
     "bench": {"errors", "kernel", "programs", "query", "spark", "catalog", "plan", "cost", "planners"},
     "demo": {"errors"},

@@ -108,7 +108,9 @@ def table(case: Case, rows: list[dict]) -> pa.RecordBatch:
 
 def typed(query_: Query, case: Case) -> TypedQuery:
     return TypedQuery(
-        query_, query_.equalities, {s.sql: KINDS[case.kind] for e in query_.equalities for s in (e.left, e.right)}
+        query_,
+        query_.equalities,
+        {s.sql: KINDS[case.kind] for e in query_.equalities for s in (e.left, e.right)},
     )
 
 
@@ -125,7 +127,10 @@ def evaluate(batch: pa.RecordBatch, select: tuple[tuple[str, str], ...]) -> pa.R
         db.execute("SET TimeZone = 'UTC'")
         found = db.execute(f"SELECT {terms} FROM rows").to_arrow_table()
     return pa.record_batch(
-        [found.column(n).combine_chunks().cast(TIME) if n == "t" else found.column(n).combine_chunks() for _, n in select],
+        [
+            found.column(n).combine_chunks().cast(TIME) if n == "t" else found.column(n).combine_chunks()
+            for _, n in select
+        ],
         names=[n for _, n in select],
     )
 
@@ -185,9 +190,7 @@ def expected(case: Case, query_: Query, batches: dict[str, list[list[dict]]]) ->
                     extended.append(((*members, row), max(start, lo), min(end, hi)))
         combinations = extended
     if case.filtered:
-        combinations = [
-            c for c in combinations if c[0][0]["id"] % 3 and c[0][-1]["id"] > 2
-        ]
+        combinations = [c for c in combinations if c[0][0]["id"] % 3 and c[0][-1]["id"] > 2]
     return Counter(
         (*(row["id"] for row in members), *(row["x"] for row in members), start)
         for members, start, _ in combinations

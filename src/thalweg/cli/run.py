@@ -15,7 +15,7 @@ from thalweg.errors import UserError
 if TYPE_CHECKING:
     from thalweg.catalog.model import Catalog
     from thalweg.plan.document import Plan
-    from thalweg.plan.options import PlanOptions
+    from thalweg.plan.options import Emulated, PlanOptions
     from thalweg.query.model import Query
 
 
@@ -38,6 +38,15 @@ def run(
         str | None,
         typer.Option("--master", metavar="URL", help="The Spark master; without it, this machine."),
     ] = None,
+    emulate: Annotated[
+        bool, typer.Option("--emulate", help="Make links as slow as the catalog says they are.")
+    ] = False,
+    jitter: Annotated[
+        float,
+        typer.Option(
+            "--jitter", min=0.0, metavar="SECONDS", help="Delay what is sent between sites, at random."
+        ),
+    ] = 0.0,
     as_json: given.AsJson = False,
 ) -> None:
     """Run queries on Spark; started again on the same folder, a run goes on where it stopped."""
@@ -54,8 +63,8 @@ def run(
         raise UserError(
             "this is not a folder", where=str(out), remedy="give a folder, or a new name, to --out"
         )
-    options = RunOptions(parsed, read, _plan(parsed, read, plan, wanted), out, once, master)
-    _check_one_site(options.plan)
+    made = _plan(parsed, read, plan, wanted)
+    options = RunOptions(parsed, read, made, out, once, master, _emulated(read, made, emulate, jitter))
 
     from thalweg.spark.run import run as run_on_spark
 
@@ -82,15 +91,20 @@ def _plan(queries: Sequence[Query], catalog: Catalog, path: Path | None, options
     return plan
 
 
-def _check_one_site(plan: Plan) -> None:
-    for query in plan.queries:
-        sites = query.deployment.sites
-        if len(sites) > 1:
-            raise UserError(
-                f"query {query.query!r} is planned at several sites ({', '.join(sites)}); "
-                "running across sites is not supported yet",
-                remedy="put its streams at one site",
-            )
+def _emulated(catalog: Catalog, plan: Plan, links: bool, jitter_s: float) -> tuple[Emulated, ...]:
+    """What is laid on the ways that the plan uses; several links one after another are as slow as all."""
+    from thalweg.cost.network import way
+    from thalweg.plan.options import Emulated
+
+    if not links and not jitter_s:
+        return ()
+    edges = [e for q in plan.queries for e in q.deployment.edges]
+    used = dict.fromkeys((e.source_site, e.target_site) for e in edges if e.source_site != e.target_site)
+    found = []
+    for source, target in used:
+        latency_s, bytes_per_s = way(catalog, source, target) if links else (0.0, None)
+        found.append(Emulated(source, target, latency_s, bytes_per_s, jitter_s))
+    return tuple(found)
 
 
 def _show(metrics: Mapping[str, Any]) -> None:

@@ -7,6 +7,7 @@ matrices, a large one finds them from one site, or from many at once, with Dijks
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -273,3 +274,23 @@ def _origins(before: npt.NDArray[np.int32], start: int) -> Numbers:
     while not np.array_equal(origin, further := origin[origin]):
         origin = further
     return origin
+
+
+def way(catalog: Catalog, source: str, target: str) -> tuple[float, float | None]:
+    """The latency of the quickest path, in seconds, and the bandwidth of its narrowest link, in bytes a second."""
+    links = catalog.links
+    done: set[str] = set()
+    waiting: list[tuple[float, str, float]] = [(0.0, source, float("inf"))]
+    while waiting:
+        latency_ms, site, mbps = heapq.heappop(waiting)
+        if site == target:
+            return latency_ms / 1e3, None if mbps == float("inf") else mbps * 1e6 / 8
+        if site in done:
+            continue
+        done.add(site)
+        for other in catalog.sites:
+            link = links.pairs.get((site, other), links.default)
+            if other not in done and link is not None:
+                narrowest = mbps if link.mbps is None else min(mbps, link.mbps)
+                heapq.heappush(waiting, (latency_ms + link.latency_ms, other, narrowest))
+    raise UserError(f"no path leads from {source} to {target}")

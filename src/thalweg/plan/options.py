@@ -31,6 +31,20 @@ class PlanOptions:
 
 
 @dataclass(frozen=True)
+class Emulated:
+    """What is laid on the way from one site to another, to make it as slow as a network would be.
+
+    Everything is late by the latency and, at random, by up to `jitter_s` more.
+    """
+
+    source: str
+    target: str
+    latency_s: float = 0.0
+    bytes_per_s: float | None = None
+    jitter_s: float = 0.0
+
+
+@dataclass(frozen=True)
 class RunOptions:
     """A run: `plan` holds one deployment for each of the queries, in their order."""
 
@@ -40,11 +54,26 @@ class RunOptions:
     out: Path
     once: bool = False
     master: str | None = None
+    emulated: tuple[Emulated, ...] = ()
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """What has gone from one site to another: `payload_bytes` in the plan's measure, `bytes` all of it."""
+
+    source: str
+    target: str
+    tuples: int
+    payload_bytes: int
+    bytes: int
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run has come after a batch; rows are totals since the start."""
+    """How far a run has come after a batch; rows and bytes are totals since the start.
+
+    `central_bytes` is the payload that shipping every stream whole to one site would have taken.
+    """
 
     batch: int
     input_rows: int
@@ -55,6 +84,8 @@ class Progress:
     state_bytes: int
     state_rows: int
     elapsed_s: float
+    shipped: tuple[Shipped, ...] = ()
+    central_bytes: int = 0
 
 
 class Reporter(Protocol):

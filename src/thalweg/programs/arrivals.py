@@ -93,4 +93,4 @@ def kept(port: Port, late: pa.RecordBatch) -> pa.RecordBatch | None:
         else:
             f = port.field(name)
             arrays.append(restored(ints(late, f.held), f.kind))
-    return pa.record_batch(arrays, names=[name.split(".", 1)[1] for name in port.late])
+    return pa.record_batch(arrays, names=[name.removeprefix(f"{port.name}.") for name in port.late])

@@ -134,7 +134,11 @@ class _Builder:
                 outlet = self._outlet(shipment)
                 outlets.append(outlet)
                 inlets += [self._inlet(feed, outlet) for feed in shipment.feeds]
-            operators.append(SiteOperator(op.name, op.site, self.groups[id(op)], self._spec(op), tuple(outlets)))
+            if op.role == "source":
+                outlets += self._counted(op)
+            operators.append(
+                SiteOperator(op.name, op.site, self.groups[id(op)], self._spec(op), tuple(outlets))
+            )
         streams = tuple(self._stream(op) for op in self.graph.ops if op.role == "source")
         return Sites(tuple(operators), tuple(inlets), streams)
 
@@ -166,7 +170,12 @@ class _Builder:
                 hidden = [a for a in view.aliases if view.theirs[a] in view.op.wide and not op.wide]
                 feed.only = tuple(f"{view.theirs[a]}.{view.op.wide[view.theirs[a]]}" for a in hidden)
             flags = [f for all_of in feed.accept for f in all_of]
-            for name in (*needed, *flags, *feed.only, *(view.field(f"{a}.{self._time(names, a)}") for a, _ in view.narrow)):
+            for name in (
+                *needed,
+                *flags,
+                *feed.only,
+                *(view.field(f"{a}.{self._time(names, a)}") for a, _ in view.narrow),
+            ):
                 if not (view.base and view.op.role == "source" and name == self._source_time(view.op)):
                     view.op.needs.setdefault(name)
 
@@ -201,7 +210,11 @@ class _Builder:
         if op.role == "join":
             return True
         names = op.query
-        return op.role == "probe" and feed.port == 1 and any(names.rows(a) is not None for a in feed.view.aliases)  # type: ignore[union-attr]
+        return (
+            op.role == "probe"
+            and feed.port == 1
+            and any(names.rows(a) is not None for a in feed.view.aliases)
+        )  # type: ignore[union-attr]
 
     # --- shipments
 
@@ -243,6 +256,21 @@ class _Builder:
             tuple(view.field(k) for k in feed.key) if feed.form in ("keys", "bloom") else (),
             feed.slot,
         )
+
+    def _counted(self, op: Op) -> list[Outlet]:
+        """What of a stream would be shipped if it went to another site as it is, filtered."""
+        widths: dict[Hashable, tuple[float, dict[tuple[str, ...], None]]] = {}
+        for reader in self.graph.ops:
+            for feed in reader.feeds:
+                if feed.view.op is op and feed.form != "bounds":
+                    filters = feed.view.group[0] if feed.view.part is not None else feed.view.group  # type: ignore[index]
+                    width, flags = widths.setdefault(filters, (0.0, {}))
+                    whole = feed.width if feed.form == "tuples" else 0.0
+                    widths[filters] = max(width, whole), flags | {feed.view.flags: None}
+        return [
+            Outlet(f"{op.name}/whole{i}", "", "count", width, any_of=tuple(flags))
+            for i, (width, flags) in enumerate(widths.values())
+        ]
 
     def _shipped(self, feed: Feed, any_of: tuple[tuple[str, ...], ...]) -> list[str]:
         """The fields of an operator's output that a reader needs in a shipment."""
@@ -296,9 +324,22 @@ class _Builder:
             for n in dict.fromkeys((*feed.wants, *(v for v in port.verify if not v.startswith(WORD))))
             if not n.startswith("#") and n not in held and not (view.base and self._is_time(feed, n))
         ]
-        time = next((n for n in feed.wants if view.base and not n.startswith("#") and self._is_time(feed, n) and n not in held), None)
-        rows = (view.aliases[0], names.rows(view.aliases[0])) if view.base and names.rows(view.aliases[0]) else None
-        resolves = () if rows else tuple((view.theirs[a], a) for a in view.aliases if names.rows(a) is not None)
+        time = next(
+            (
+                n
+                for n in feed.wants
+                if view.base and not n.startswith("#") and self._is_time(feed, n) and n not in held
+            ),
+            None,
+        )
+        rows = (
+            (view.aliases[0], names.rows(view.aliases[0]))
+            if view.base and names.rows(view.aliases[0])
+            else None
+        )
+        resolves = (
+            () if rows else tuple((view.theirs[a], a) for a in view.aliases if names.rows(a) is not None)
+        )
         columns += [(n, n) for n in feed.wants if n.startswith(SEQ)]
         return Inlet(
             outlet.stream,
@@ -356,9 +397,7 @@ class _Builder:
         view = feed.view
         shared = op.about.get("classes", ())
         window = op.role == "join" or number == 1
-        exact = len(shared) <= 1 and all(
-            names.exact(names.carrier(view.aliases, c), c) for c in shared
-        )
+        exact = len(shared) <= 1 and all(names.exact(names.carrier(view.aliases, c), c) for c in shared)
         verify = () if exact else tuple(self._verify(names, view.aliases, c) for c in shared)
         fields = []
         for name in dict.fromkeys((*feed.wants, *verify)):
@@ -454,7 +493,10 @@ class _Builder:
     def _source(self, op: Op) -> SourceSpec:
         info = self.graph.infos[op.stream]
         watched = [f.view.op.stream for f in op.feeds]
-        fields = [Field(c, k, START) if c == info.time else Field(c, stored_type(k)) for c, k in info.columns.items()]
+        fields = [
+            Field(c, k, START) if c == info.time else Field(c, stored_type(k))
+            for c, k in info.columns.items()
+        ]
         rows = self.rows.get(op.stream, ())
         for c in info.order if rows else ():
             if stored_type(info.columns[c]) != info.columns[c]:

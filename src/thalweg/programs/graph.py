@@ -202,7 +202,9 @@ class Graph:
         try:
             return self._views[query, operator]
         except KeyError:
-            raise UserError(f"the plan refers to {operator} of query {query!r}, which does not exist") from None
+            raise UserError(
+                f"the plan refers to {operator} of query {query!r}, which does not exist"
+            ) from None
 
     def source(self, stream: str) -> Op:
         if stream not in self._sources:
@@ -220,7 +222,9 @@ class Graph:
             return view
         key = (id(view.op), view.site, (view.group, view.part and repr(view.part)))
         if key not in self._relays:
-            relay = self.op(Op(f"{view.op.name} at {view.site}", view.site, "relay", view.op.query, buckets=1))
+            relay = self.op(
+                Op(f"{view.op.name} at {view.site}", view.site, "relay", view.op.query, buckets=1)
+            )
             relay.stream = view.op.stream
             relay.reads(view, 0)
             self._relays[key] = relay
@@ -299,7 +303,11 @@ class _Reader:
             for c, members in enumerate(self.names.classes)
             if any(e.columns == key.columns for e in members.get(alias, ()))
         )
-        selector = {k: operator.details[k] for k in ("part", "of", "buckets", "ranges", "values", "others") if k in operator.details}
+        selector = {
+            k: operator.details[k]
+            for k in ("part", "of", "buckets", "ranges", "values", "others")
+            if k in operator.details
+        }
         beside = [o for o in self.deployment.operators if o.kind == "split" and o.inputs == operator.inputs]
         named = tuple(dict.fromkeys(v for o in beside for v in o.details.get("values", ())))
         part = (whole.field(self.names.key(alias, c)), selector, named)
@@ -310,7 +318,9 @@ class _Reader:
         theirs = self.graph.view(about["query"], about["operator"])
         own = [a for a in self.query.aliases if a in about["streams"]]
         names = next(n for n in self.graph.names if n.query.name == about["query"])
-        mapping = _paired(self.query, own, names.query, [a for a in names.query.aliases if a in theirs.aliases])
+        mapping = _paired(
+            self.query, own, names.query, [a for a in names.query.aliases if a in theirs.aliases]
+        )
         if theirs.base:
             (alias,) = own
             return View(theirs.op, operator.site, {alias: ""}, (self.names.flag(alias),), theirs.group)

@@ -33,7 +33,9 @@ class Memo:
             for key in keys:
                 data = store.get(key)
                 if data is None:
-                    raise RuntimeError(f"state is damaged: entry {key} is missing; start again with a new folder")
+                    raise RuntimeError(
+                        f"state is damaged: entry {key} is missing; start again with a new folder"
+                    )
                 parts.append(load(data))
             memo.tables[name] = merge(parts)
             memo._kept += keys

@@ -58,7 +58,11 @@ class LocalSites:
     @property
     def waiting(self) -> dict[Way, int]:
         """How many batches of parcels are on each way."""
-        return {w: len(log) - self.taken.get(w, 0) for w, log in self.ways.items() if len(log) > self.taken.get(w, 0)}
+        return {
+            w: len(log) - self.taken.get(w, 0)
+            for w, log in self.ways.items()
+            if len(log) > self.taken.get(w, 0)
+        }
 
     def batch(
         self,
@@ -96,7 +100,9 @@ class LocalSites:
         while self.waiting:
             self.batch({}, self.waiting)
 
-    def _arriving(self, rows: Mapping[str, pa.RecordBatch], take: Mapping[Way, int], wall: int) -> list[Packet]:
+    def _arriving(
+        self, rows: Mapping[str, pa.RecordBatch], take: Mapping[Way, int], wall: int
+    ) -> list[Packet]:
         packets: list[Packet] = []
         for stream in self.sites.streams:
             batch = rows.get(stream.stream)

@@ -23,7 +23,7 @@ from thalweg.programs.parcel import Parcel
 from thalweg.programs.presence import BITS, rows_of
 from thalweg.programs.spec import END, KEY, START, ArrowType
 
-Form = Literal["tuples", "rows", "keys", "bloom", "bounds"]
+Form = Literal["tuples", "rows", "keys", "bloom", "bounds", "count"]
 BLOOM_FRAME = 16
 """What a Bloom filter is counted for beside its bits: the time that it covers."""
 
@@ -46,8 +46,8 @@ class Outlet:
     """One shipment: its name, the site it goes to, and what of each tuple is sent.
 
     `form`: whole `tuples` with these fields, `rows` as they come out (keys with intervals, filters), the
-    distinct `keys` of each slot of time, a `bloom` filter of them, or only how far the stream has come
-    (`bounds`). A tuple goes if all flags of one of `any_of` are set. `width` is what the plan counts for a
+    distinct `keys` of each slot of time, a `bloom` filter of them, only how far the stream has come
+    (`bounds`), or nothing: it only counts what whole tuples would take (`count`, to no site). A tuple goes if all flags of one of `any_of` are set. `width` is what the plan counts for a
     tuple or key, in bytes.
     """
 
@@ -72,6 +72,8 @@ def parcels(outlets: Sequence[Outlet], packets: Iterable[Packet]) -> Iterator[tu
 
 def _parcels(outlet: Outlet, packet: Packet) -> Iterator[Parcel]:
     if packet.n == 0:
+        if outlet.form == "count":
+            return
         yield Parcel(outlet.stream, packet.kind, 0, packet.top, packet.wall)
         return
     if packet.kind == Kind.RESOLVE:
@@ -82,6 +84,11 @@ def _parcels(outlet: Outlet, packet: Packet) -> Iterator[Parcel]:
         return
     batch = _chosen(outlet, packet.table)
     if batch.num_rows == 0:
+        return
+    if outlet.form == "count":
+        yield Parcel(
+            outlet.stream, Kind.DATA, batch.num_rows, None, packet.wall, round(batch.num_rows * outlet.width)
+        )
         return
     sent = {
         "tuples": lambda: batch.select([START, *outlet.fields]),

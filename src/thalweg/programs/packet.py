@@ -20,7 +20,8 @@ class Kind(IntEnum):
 
     To an operator: DATA takes part in the join; REST does not (a NULL key, a filter) but may turn out late;
     ASIDE has no time or lies too far ahead; RESOLVE gives the ends of windows of rows; END ends all streams.
-    From an operator: RESULT, LATE (tuples to be kept aside), and the counts INPUT and STATE.
+    From an operator: RESULT, LATE (tuples to be kept aside), and the counts INPUT and STATE. From its host:
+    SENT, what it has sent to other sites, as text.
     """
 
     DATA = 0
@@ -32,6 +33,7 @@ class Kind(IntEnum):
     LATE = 6
     INPUT = 7
     STATE = 8
+    SENT = 9
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,7 +132,11 @@ class KeysProgram:
                 rows.append((lo, hi, make(np.unique(key[inside]))))
         if rows:
             batch = pa.record_batch(
-                [pa.array([r[0] for r in rows]), pa.array([r[1] for r in rows]), pa.array([r[2] for r in rows], pa.binary())],
+                [
+                    pa.array([r[0] for r in rows]),
+                    pa.array([r[1] for r in rows]),
+                    pa.array([r[2] for r in rows], pa.binary()),
+                ],
                 names=[START, END, BITS],
             )
             yield Packet(0, 0, Kind.DATA, len(rows), None, wall, batch=batch)

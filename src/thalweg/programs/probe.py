@@ -135,7 +135,12 @@ class ProbeProgram:
         dead = window.end[rows] < bound
         if 2 * int(dead.sum()) > len(window):
             stay = rows[~dead]
-            moved = [window.keys(stay), window.starts(stay), window.end[stay].copy(), [c.take(stay) for c in window.columns]]
+            moved = [
+                window.keys(stay),
+                window.starts(stay),
+                window.end[stay].copy(),
+                [c.take(stay) for c in window.columns],
+            ]
             window.first = window.linked = window.next
             window.append(*moved)  # type: ignore[arg-type]
             window.link(window.next)
@@ -206,7 +211,9 @@ class _Call:
             columns[out.name] = read(self.window, port, port.field(out.field), rows)
         yield self._packet(pa.record_batch(list(columns.values()), names=list(columns)))
 
-    def _found(self, probes: pa.RecordBatch, sent: FixedColumn, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _found(
+        self, probes: pa.RecordBatch, sent: FixedColumn, start: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Rows that are wanted and have not been sent, and the first time at which each is."""
         end = ints(probes, END) if self.spec.ranges else start
         found, times = [np.empty(0, np.int64)], [np.empty(0, np.int64)]

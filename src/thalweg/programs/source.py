@@ -138,7 +138,9 @@ class SourceProgram:
         learnt = []
         for rows in self.spec.rows:
             tail = memo.tables.get(f"tail.{rows}")
-            clock = Clock(rows, memo.facts.get("next", 0), np.empty(0, np.int64) if tail is None else ints(tail, "t"))
+            clock = Clock(
+                rows, memo.facts.get("next", 0), np.empty(0, np.int64) if tail is None else ints(tail, "t")
+            )
             seq, ends, (first, known) = clock.advance(times)
             columns |= {SEQ: pa.array(seq), end_of(rows): pa.array(ends)}
             memo.tables[f"tail.{rows}"] = numbers("t", clock.tail)

@@ -142,10 +142,10 @@ def _run(
     job = compiled(spark, [query], infos, schemas, keep_late=late is not None)
     files = None if late is None else LateFiles(Path(late).absolute(), schemas)
     if kinds == {False}:
-        return results(joined(job, streams), job, 0, schemas, None)
-    direct = Direct.of(job, schemas)
+        return results(joined(job, streams), job.queries[0], 0, schemas, None)
+    direct = Direct.of(job.queries, schemas)
     flow = joined(job, streams, late=files, direct=direct)
-    return results(flow.observe("thalweg", reports(direct, schemas)), job, 0, schemas, direct)
+    return results(flow.observe("thalweg", reports(direct, schemas)), job.queries[0], 0, schemas, direct)
 
 
 def _check_streams(streams: object, where: str) -> None:

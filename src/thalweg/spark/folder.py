@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import time
+import uuid
 from pathlib import Path
 from typing import IO, Any
 
@@ -55,7 +56,7 @@ class Folder:
                         remedy="name a new folder, or give the same queries and catalog to continue",
                     )
         else:
-            job = {**asked, "partitions": partitions}
+            job = {**asked, "partitions": partitions, "run": uuid.uuid4().hex}
             write(job_file, json.dumps(job))
         self._await_last()
         return job

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -16,25 +17,28 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from thalweg.programs.cache import OwnCache
 from thalweg.programs.compile import compile_job
-from thalweg.programs.job import Job, StreamInfo, StreamPlan
+from thalweg.programs.job import Job, QueryPlan, StreamInfo, StreamPlan
 from thalweg.programs.join import JoinProgram
 from thalweg.programs.local import MemoryStore
 from thalweg.programs.pack import PackSpec, pack_batch
 from thalweg.programs.packet import Kind, Packet, merge
 from thalweg.programs.spec import JoinSpec
 from thalweg.query.model import Query
+from thalweg.spark.exchange import Sent
+from thalweg.spark.folder import write
 from thalweg.spark.late import LateFiles
-from thalweg.spark.packets import PACKET, frame, labels, parse, rows
+from thalweg.spark.packets import ARROW, PACKET, frame, labels, parse, record_batch
+from thalweg.spark.parcels import Edge
 from thalweg.spark.typing import typed_query
 from thalweg.spark.unpack import Direct
 from thalweg.spark.worker import cache_of, check_place, forget_at_exit, settle
 
 _FLUSH_ROWS, _FLUSH_BYTES = 1 << 20, 1 << 28  # of a partition, about so much is held before it is packed
-_KEY = t.StructType([t.StructField("k", t.LongType())])
-_VALUE = t.StructType([t.StructField("v", t.BinaryType())])
+KEY = t.StructType([t.StructField("k", t.LongType())])
+VALUE = t.StructType([t.StructField("v", t.BinaryType())])
 
 
-class _MapStore:
+class MapStore:
     """An operator's state in a MapState of Spark."""
 
     def __init__(self, state: Any) -> None:
@@ -63,11 +67,11 @@ class _Processor(StatefulProcessor):
         direct: Direct | None,
     ) -> None:
         self._job, self._specs, self._partitions, self._late = job, specs, partitions, late
-        self._frames = direct.frames if direct is not None else _frames
+        self._frames = direct.frames if direct is not None else frames_of
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         settle()
-        self._state = handle.getMapState("thalweg", _KEY, _VALUE)
+        self._state = handle.getMapState("thalweg", KEY, VALUE)
 
     def handleInputRows(  # noqa: N802
         self,
@@ -82,7 +86,7 @@ class _Processor(StatefulProcessor):
             return
         check_place(group, self._partitions)
         cache = cache_of(self._job, group, spec)
-        packets = JoinProgram(spec).call(parse(rows, group), _MapStore(self._state), cache)
+        packets = JoinProgram(spec).call(parse(rows, group), MapStore(self._state), cache)
         yield from self._frames(self._keep_late(packets, group))
 
     def _keep_late(self, packets: Iterable[Packet], group: int) -> Iterator[Packet]:
@@ -97,7 +101,7 @@ class _Processor(StatefulProcessor):
         """Nothing to let go: what is cached stays for the next batch."""
 
 
-def _frames(packets: Iterable[Packet]) -> Iterator[pd.DataFrame]:
+def frames_of(packets: Iterable[Packet]) -> Iterator[pd.DataFrame]:
     return (frame([packet]) for packet in packets)
 
 
@@ -110,7 +114,7 @@ def compiled(
     keep_late: bool,
 ) -> Job:
     """The queries as operators, one bucket a partition. A stream's number is its place in `infos`."""
-    partitions = _partitions(spark)
+    partitions = partitions_of(spark)
     return compile_job(
         [typed_query(spark, q, schemas) for q in queries],
         {i.name: i for i in infos},
@@ -120,7 +124,7 @@ def compiled(
     )
 
 
-def _partitions(spark: SparkSession) -> int:
+def partitions_of(spark: SparkSession) -> int:
     return int(str(spark.conf.get("spark.sql.shuffle.partitions")))
 
 
@@ -134,7 +138,14 @@ def _pack(plan: StreamPlan, stream: DataFrame) -> DataFrame:
     return selected.mapInArrow(_packer(plan.pack), PACKET)
 
 
-def _packer(spec: PackSpec) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+Arrow = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def _packer(spec: PackSpec) -> Arrow:
+    return packer(lambda batch: pack_batch(spec, batch, time.time_ns() // 1000))
+
+
+def packer(packets: Callable[[pa.RecordBatch], Iterable[Packet]]) -> Arrow:
     """Rows of one partition of a stream become few fat packets."""
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -153,8 +164,8 @@ def _packer(spec: PackSpec) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.
             yield from emit(held)
 
     def emit(held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for packet in pack_batch(spec, merge(held), time.time_ns() // 1000):
-            yield _batch(packet)
+        for packet in packets(merge(held)):
+            yield record_batch([packet])
 
     return pack
 
@@ -172,7 +183,7 @@ def joined(
     if streaming:
         forget_at_exit(next(iter(frames.values())).sparkSession)
     spark = next(iter(frames.values())).sparkSession
-    name, partitions = uuid.uuid4().hex, _partitions(spark)
+    name, partitions = uuid.uuid4().hex, partitions_of(spark)
     flow: DataFrame | None = None
     for number, specs in enumerate(job.stages):
         parts = ([flow] if flow is not None else []) + packed(job, frames, number)
@@ -195,8 +206,39 @@ def joined(
     return flow
 
 
-END_LINES = ("end",)
+_END = "end"
 """What the control file says when all streams have ended."""
+
+
+@dataclass
+class OneSite:
+    """A job whose streams and joins are all at one site: joins follow each other within a batch."""
+
+    spark: SparkSession
+    job: Job
+    control: Path
+
+    @property
+    def queries(self) -> Sequence[QueryPlan]:
+        return self.job.queries
+
+    @property
+    def must_end(self) -> bool:
+        """Whether results may wait for event time to pass, so that it must be said that it will."""
+        return self.job.held
+
+    def flow(self, frames: Mapping[str, DataFrame], late: LateFiles, direct: Direct | None) -> DataFrame:
+        """All that comes out of the joins."""
+        told = ends(self.spark, self.job, str(self.control)) if self.job.held else None
+        return joined(self.job, frames, late=late, direct=direct, ends=told)
+
+    def end(self) -> None:
+        """Tell all streams that they have ended."""
+        write(self.control / "end.txt", _END)
+
+    def publish(self, batch: int, said: Iterable[str]) -> dict[Edge, Sent]:
+        """Nothing leaves the site."""
+        return {}
 
 
 def ends(spark: SparkSession, job: Job, folder: str) -> DataFrame:
@@ -206,7 +248,7 @@ def ends(spark: SparkSession, job: Job, folder: str) -> DataFrame:
     def tell(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if any(batch.num_rows for batch in batches):
             for g in groups:
-                yield _batch(Packet(g, 0, Kind.END, 0, None, 0))
+                yield record_batch([Packet(g, 0, Kind.END, 0, None, 0)])
 
     return spark.readStream.text(folder).coalesce(1).mapInArrow(tell, PACKET)
 
@@ -220,23 +262,6 @@ def _static(specs: Mapping[int, JoinSpec]) -> Any:
         # One batch is the whole stream: nothing is late, and at its end everything is known.
         packets = [*parse([table.to_pandas()], group), Packet(group, 0, Kind.END, 0, None, 0)]
         out = list(JoinProgram(spec).call(packets, MemoryStore(), OwnCache()))
-        return pa.Table.from_batches([_batch(p) for p in out], schema=_ARROW)
+        return pa.Table.from_batches([record_batch([p]) for p in out], schema=ARROW)
 
     return run
-
-
-_ARROW = pa.schema(
-    [
-        ("group", pa.int32()),
-        ("port", pa.int32()),
-        ("kind", pa.int32()),
-        ("n", pa.int64()),
-        ("top", pa.int64()),
-        ("wall", pa.int64()),
-        ("data", pa.binary()),
-    ]
-)
-
-
-def _batch(packet: Packet) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict(rows([packet]), schema=_ARROW)

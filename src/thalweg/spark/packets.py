@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 from pyspark.sql import types as t
 
 from thalweg.programs.packet import Packet
@@ -25,9 +26,29 @@ PACKET = t.StructType(
         t.StructField("n", t.LongType()),
         t.StructField("top", t.LongType()),
         t.StructField("wall", t.LongType()),
+        t.StructField("feed", t.IntegerType()),
         t.StructField("data", t.BinaryType()),
     ]
 )
+
+
+ARROW = pa.schema(
+    [
+        ("group", pa.int32()),
+        ("port", pa.int32()),
+        ("kind", pa.int32()),
+        ("n", pa.int64()),
+        ("top", pa.int64()),
+        ("wall", pa.int64()),
+        ("feed", pa.int32()),
+        ("data", pa.binary()),
+    ]
+)
+
+
+def record_batch(packets: Iterable[Packet]) -> pa.RecordBatch:
+    """Packets as a record batch of the packet schema."""
+    return pa.RecordBatch.from_pydict(rows(packets), schema=ARROW)
 
 
 def rows(packets: Iterable[Packet]) -> dict[str, list[Any]]:
@@ -40,6 +61,7 @@ def rows(packets: Iterable[Packet]) -> dict[str, list[Any]]:
         columns["n"].append(p.n)
         columns["top"].append(NONE if p.top is None else p.top)
         columns["wall"].append(p.wall)
+        columns["feed"].append(p.feed)
         columns["data"].append(p.bytes if p.n else b"")
     return columns
 
@@ -55,7 +77,8 @@ def parse(frames: Iterable[pd.DataFrame], group: int) -> Iterator[Packet]:
         for row in f.itertuples(index=False):
             top = None if row.top == NONE else int(row.top)
             data = bytes(row.data) if len(row.data) else None
-            yield Packet(group, int(row.port), int(row.kind), int(row.n), top, int(row.wall), data)
+            numbers = int(row.port), int(row.kind), int(row.n)
+            yield Packet(group, *numbers, top, int(row.wall), data, feed=int(row.feed))
 
 
 def labels(count: int, partitions: int) -> list[int]:

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,14 +15,19 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as fn
 
-from thalweg.plan.options import Progress, Reporter, RunOptions
+from thalweg.plan.options import Progress, Reporter, RunOptions, Shipped
+from thalweg.programs.job import StreamInfo
 from thalweg.query.model import Query
+from thalweg.spark.exchange import Sent
 from thalweg.spark.folder import Folder, write
-from thalweg.spark.host import END_LINES, compiled, ends, joined
+from thalweg.spark.host import OneSite, compiled
 from thalweg.spark.late import LateFiles
+from thalweg.spark.links import Link
 from thalweg.spark.packets import NONE, PACKET
+from thalweg.spark.parcels import Edge
 from thalweg.spark.reasons import in_our_words
 from thalweg.spark.session import session
+from thalweg.spark.sites import SiteHost, planned
 from thalweg.spark.sources import info_of, live, schema_of
 from thalweg.spark.typing import arrow_schema
 from thalweg.spark.unpack import Direct, counts, reports, results
@@ -48,7 +53,7 @@ def run(options: RunOptions, reporter: Reporter) -> dict[str, Any]:
             write(folder.own / "job.json", json.dumps(settled))
         spark.conf.set("spark.sql.shuffle.partitions", str(settled["partitions"]))
         write(folder.path / "plan.json", json.dumps(options.plan.document(), indent=1))
-        return _Run(options, reporter, folder, spark, stop, begun).run()
+        return _Run(options, reporter, folder, spark, stop, begun, settled).run()
     except PySparkException as error:
         raise in_our_words(error, _named(options.queries)) from error
     finally:
@@ -63,6 +68,7 @@ class _Run:
     spark: SparkSession
     stop: threading.Event
     begun: float
+    settled: Mapping[str, Any]
     earlier_s: float = 0.0
     failed: Exception | None = None
     writing: int = 0
@@ -72,18 +78,18 @@ class _Run:
         names = sorted({i.stream for q in self.options.queries for i in q.inputs})
         self.schemas = {name: schema_of(streams[name]) for name in names}
         infos = [info_of(streams[name]) for name in names]
-        self.job = compiled(self.spark, self.options.queries, infos, self.schemas, keep_late=True)
+        self.host = self._host(infos)
         self.late = LateFiles(self.folder.path / "late", self.schemas)
-        self.direct = Direct.of(self.job, self.schemas)
+        self.direct = Direct.of(self.host.queries, self.schemas)
         self._prepare_results()
         (self.folder.path / "late").mkdir(exist_ok=True)
         self.earlier_s = (self.folder.metrics() or {}).get("elapsed_s", 0.0)
         self._save(self.folder.tally(), complete=False)
         frames = {name: live(self.spark, streams[name]) for name in names}
         finished = self._stream(frames)
-        if finished and self.job.held:
+        if finished and self.host.must_end:
             # Results may wait for event time to pass; say that it will, once all that came has been read.
-            write(self.folder.control / "end.txt", "\n".join(END_LINES))
+            self.host.end()
             finished = self._stream(frames)
         metrics = self._save(self.folder.tally(), complete=finished)
         if not finished:
@@ -91,16 +97,31 @@ class _Run:
         self.reporter.close()
         return metrics
 
+    def _host(self, infos: Sequence[StreamInfo]) -> OneSite | SiteHost:
+        """What runs the plan: a single site's joins are best done within a batch."""
+        queries, plan = self.options.queries, self.options.plan
+        if len({site for q in plan.queries for site in q.deployment.sites}) == 1:
+            job = compiled(self.spark, queries, infos, self.schemas, keep_late=True)
+            return OneSite(self.spark, job, self.folder.control)
+        at = {name: self.options.catalog.streams[name].site for name in self.schemas}
+        deployed = planned(self.spark, queries, plan, infos, self.schemas, at)
+        links = {
+            Edge(e.source, e.target).name: Link(e.latency_s, e.bytes_per_s, e.jitter_s)
+            for e in self.options.emulated
+        }
+        host = SiteHost(self.spark, deployed, self.folder.own, self.settled["run"], links)
+        host.settle()
+        return host
+
     def _prepare_results(self) -> None:
         empty = self.spark.createDataFrame([], self.direct.schema if self.direct else PACKET)
-        for number, plan in enumerate(self.job.queries):
-            schema = results(empty, self.job, number, self.schemas, self.direct).schema
+        for number, plan in enumerate(self.host.queries):
+            schema = results(empty, plan, number, self.schemas, self.direct).schema
             self.folder.ensure_results(plan.query.name, arrow_schema(schema))
 
     def _stream(self, frames: dict[str, DataFrame]) -> bool:
         """Run until the sources are exhausted; False when told to stop before."""
-        end = ends(self.spark, self.job, str(self.folder.control)) if self.job.held else None
-        flow = joined(self.job, frames, late=self.late, direct=self.direct, ends=end)
+        flow = self.host.flow(frames, self.late, self.direct)
         writer = flow.writeStream.foreachBatch(self._sink).option(
             "checkpointLocation", str(self.folder.checkpoint)
         )
@@ -134,26 +155,27 @@ class _Run:
         """Publish one batch. A repeat after a crash comes with the same number and replaces what is there."""
         begun = time.monotonic()
         self.folder.clear(batch)
-        several = len(self.job.queries) > 1
+        several = len(self.host.queries) > 1
         if several:
             packets = packets.persist()
         watched = Observation("thalweg")
         observed = packets.observe(watched, reports(self.direct, self.schemas))
         written: dict[str, int] = {}
-        for number, plan in enumerate(self.job.queries):
+        for number, plan in enumerate(self.host.queries):
             self.writing, name = number, plan.query.name
             count = Observation(f"rows-{name}")
             source = observed if number == 0 else packets
-            rows = results(source, self.job, number, self.schemas, self.direct)
+            rows = results(source, plan, number, self.schemas, self.direct)
             rows = rows.observe(count, fn.count(fn.lit(1)).alias("n"))
             rows.write.mode("overwrite").parquet(str(self.folder.draft(name)))
             written[f"out_{name}"] = count.get["n"]
             self.folder.publish(name, batch)
         if several:
             packets.unpersist()
-        self._report(
-            batch, {**counts(watched.get["reports"], self.schemas), **written}, time.monotonic() - begun
-        )
+        said = watched.get["reports"]
+        sent = self.host.publish(batch, said)
+        found = {**counts(said, self.schemas), **written, **_shipped(sent)}
+        self._report(batch, found, time.monotonic() - begun)
 
     def _failing(self) -> str:
         """The query whose results were being written. The first one's writing does the work of all."""
@@ -162,7 +184,7 @@ class _Run:
 
     def _report(self, batch: int, found: dict[str, Any], seconds: float) -> None:
         tally = self.folder.tally()
-        last = {k: int(v) for k, v in found.items() if k.startswith(("in_", "late_", "out_"))}
+        last = {k: int(v) for k, v in found.items() if k.startswith(_COUNTED)}
         if tally["batch"] != batch:
             tally["before"] = _added(tally["before"], tally["last"])
         tally.update(batch=batch, last=last)
@@ -181,6 +203,8 @@ class _Run:
                 state_bytes=int(found["state_bytes"]),
                 state_rows=int(found["state_rows"]),
                 elapsed_s=metrics["elapsed_s"],
+                shipped=tuple(Shipped(**way) for way in _ways(metrics["shipped"])),
+                central_bytes=_central(_added(tally["before"], tally["last"])),
             )
         )
 
@@ -190,13 +214,54 @@ class _Run:
             "input_rows": {s: totals.get(f"in_{s}", 0) for s in self.schemas},
             "output_rows": {q.name: totals.get(f"out_{q.name}", 0) for q in self.options.queries},
             "late_rows": {s: totals.get(f"late_{s}", 0) for s in self.schemas},
-            "shipped": [],
+            "shipped": shipped_in(totals),
             "elapsed_s": round(self.earlier_s + time.monotonic() - self.begun, 3),
             "batches": tally["batch"] + 1,
             "complete": complete,
         }
         write(self.folder.metrics_file, json.dumps(metrics, indent=1))
         return metrics
+
+
+_COUNTED = ("in_", "late_", "out_", "ship_", "whole_")
+"""The counts that add up over batches; `ship_` by way and measure, `whole_` by site."""
+_MEASURES = ("tuples", "payload_bytes", "bytes")
+
+
+def _shipped(sent: Mapping[Edge, Sent]) -> dict[str, int]:
+    """What a batch has sent between sites, as counts."""
+    return {
+        f"ship_{edge.name}_{measure}": getattr(one, measure)
+        for edge, one in sent.items()
+        if edge.source != edge.target
+        for measure in _MEASURES
+    }
+
+
+def shipped_in(totals: Mapping[str, int]) -> list[dict[str, Any]]:
+    """What has been sent between sites, of all counts.
+
+    >>> shipped_in({"in_s": 3, "ship_a-b_tuples": 2, "ship_a-b_payload_bytes": 16, "ship_a-b_bytes": 400})
+    [{'from': 'a', 'to': 'b', 'tuples': 2, 'payload_bytes': 16, 'bytes': 400}]
+    """
+    names = sorted(
+        {k[len("ship_") : -len("_tuples")] for k in totals if k.startswith("ship_") and k.endswith("_tuples")}
+    )
+    found = []
+    for name in names:
+        source, target = name.split("-")
+        found.append({"from": source, "to": target, **{m: totals[f"ship_{name}_{m}"] for m in _MEASURES}})
+    return found
+
+
+def _ways(shipped: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [{"source": s["from"], "target": s["to"], **{m: s[m] for m in _MEASURES}} for s in shipped]
+
+
+def _central(totals: Mapping[str, int]) -> int:
+    """The payload of shipping every stream whole to one site: the one where the most arises."""
+    whole = [n for k, n in totals.items() if k.startswith("whole_")]
+    return sum(whole) - max(whole, default=0)
 
 
 def _named(queries: Sequence[Query]) -> str:

@@ -19,7 +19,7 @@ from pyspark.sql import functions as fn
 from pyspark.sql import types as t
 
 from thalweg.kernel.columns import decode
-from thalweg.programs.job import Job, QueryPlan
+from thalweg.programs.job import QueryPlan
 from thalweg.programs.packet import Kind, Packet, load
 from thalweg.programs.spec import START
 from thalweg.query.model import RESULT_TIME, quoted
@@ -59,11 +59,11 @@ class Direct:
     streams: tuple[str, ...]  # by number
 
     @classmethod
-    def of(cls, job: Job, schemas: Schemas) -> Direct | None:
-        """None where the job must take the long way."""
-        if len(job.queries) != 1:
+    def of(cls, queries: Sequence[QueryPlan], schemas: Schemas) -> Direct | None:
+        """None where the results must take the long way."""
+        if len(queries) != 1:
             return None
-        plan = job.queries[0]
+        plan = queries[0]
         kinds = _kinds(plan, schemas)
         if not all(isinstance(k, _AS_IT_IS) or type(k) in _AS_NUMBER for k in kinds):
             return None
@@ -107,12 +107,15 @@ def _report(p: Packet, streams: Sequence[str]) -> str:
         return json.dumps({"stream": streams[p.port], "read": p.n, **newest})
     if p.kind == Kind.LATE:
         return json.dumps({"stream": streams[p.port], "late": p.n})
+    if p.kind == Kind.SENT:
+        return p.bytes.decode()
     return json.dumps({"state_rows": p.n, "state_bytes": p.wall})
 
 
-def results(flow: DataFrame, job: Job, number: int, schemas: Schemas, direct: Direct | None) -> DataFrame:
+def results(
+    flow: DataFrame, plan: QueryPlan, number: int, schemas: Schemas, direct: Direct | None
+) -> DataFrame:
     """The rows of one query's results, with its conditions and outputs evaluated by Spark."""
-    plan = job.queries[number]
     names = _names(plan)
     if direct is not None:
         casts, last = [], len(plan.fields)
@@ -143,6 +146,7 @@ def reports(direct: Direct | None, streams: Iterable[str]) -> Any:
         fn.when(kind == int(Kind.INPUT), fn.to_json(fn.struct(stream, n.alias("read"), newest)))
         .when(kind == int(Kind.LATE), fn.to_json(fn.struct(stream, n.alias("late"))))
         .when(kind == int(Kind.STATE), fn.to_json(state))
+        .when(kind == int(Kind.SENT), fn.decode("data", "UTF-8"))
     )
     return fn.collect_list(said).alias("reports")
 
@@ -155,6 +159,9 @@ def counts(said: Iterable[str], streams: Iterable[str]) -> dict[str, int]:
         for said_of, counted in (("read", "in"), ("late", "late")):
             if said_of in report:
                 out[f"{counted}_{report['stream']}"] += report[said_of]
+        if "whole" in report:  # what would have been sent, had this site sent all
+            name = f"whole_{report['whole']}"
+            out[name] = out.get(name, 0) + report["payload"]
         for counted in ("state_rows", "state_bytes"):
             out[counted] += report.get(counted, 0)
         out["top"] = max(out["top"], report.get("newest_us", NONE))

@@ -40,15 +40,15 @@ def settle() -> None:
     gc.freeze()
 
 
-def cache_of(job: str, group: int, spec: JoinSpec) -> Cache:
-    """The cache of one bucket in this process."""
+def cache_of(job: str, group: int, spec: JoinSpec | None) -> Cache:
+    """The cache of one bucket in this process; an operator without windows has none to share."""
     context = TaskContext.get()
     run = context and context.getLocalProperty(
         "spark.jobGroup.id"
     )  # of two queries over one join, each its own
     slot = (f"{job}-{run}", group)
     if slot not in _caches:
-        root = None if spec.held or spec.slide is not None else _root()
+        root = None if spec is None or spec.held or spec.slide is not None else _root()
         if root is None:
             _caches[slot] = OwnCache()
         else:

@@ -1,0 +1,273 @@
+"""Hosts sites on Structured Streaming: one streaming query for all sites of an application.
+
+    streams ─ pack ─┐                  ┌ results, late tuples
+                    ├─ one stage of ───┤
+    inbox ─ route ──┘   operators      └ drafts ─> exchanges ─> inbox, of the next batch
+
+Its inputs are the sites' own streams and one inbox for all that is sent to them; its operators, by group, are
+what `programs.sites.Sites` lists for each site. That list is data: workers read it from a file, by the number
+of the batch, so a repeat sees the list of its batch, and a new list needs no new query.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as t
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from thalweg.plan.document import Plan
+from thalweg.programs.deploy import Deployed, deploy
+from thalweg.programs.job import QueryPlan, StreamInfo
+from thalweg.programs.outlet import parcels, settled
+from thalweg.programs.packet import Kind, Packet
+from thalweg.programs.parcel import Parcel
+from thalweg.programs.sites import SiteOperator, Sites, SourceStream, run
+from thalweg.programs.source import WALL, pack_source
+from thalweg.programs.spec import JoinSpec, ProbeSpec
+from thalweg.query.model import Query
+from thalweg.spark.drafts import Drafts
+from thalweg.spark.exchange import FileExchanges, Sent
+from thalweg.spark.host import KEY, VALUE, MapStore, frames_of, packer, partitions_of
+from thalweg.spark.inbox import Arrived, Inbox, InboxOptions
+from thalweg.spark.late import LateFiles
+from thalweg.spark.links import Link
+from thalweg.spark.packets import PACKET, labels, parse, record_batch
+from thalweg.spark.parcels import CONTROL, Edge
+from thalweg.spark.typing import typed_query
+from thalweg.spark.unpack import Direct
+from thalweg.spark.worker import cache_of, check_place, forget_at_exit, settle
+
+_LISTS = re.compile(r"(\d{9})\.json")
+_LIST = "list"  # the option of the inbox that says where the lists are
+
+
+def planned(
+    spark: SparkSession,
+    queries: Sequence[Query],
+    plan: Plan,
+    infos: Sequence[StreamInfo],
+    schemas: Mapping[str, t.StructType],
+    at: Mapping[str, str],
+) -> Deployed:
+    """The plan of the queries as what sites run; a bucket of each operator for each partition."""
+    partitions = partitions_of(spark)
+    return deploy(
+        [(typed_query(spark, q, schemas), p.deployment) for q, p in zip(queries, plan.queries, strict=True)],
+        {i.name: i for i in infos},
+        at,
+        buckets=partitions,
+        labels=lambda n: labels(n, partitions),
+        keep_late=True,
+    )
+
+
+@dataclass(frozen=True)
+class Lists:
+    """What the sites run, from which batch on: a folder of files, named by the first batch."""
+
+    folder: Path
+
+    def put(self, first: int, sites: Sites) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        draft = self.folder / f".{first}.draft"
+        draft.write_bytes(sites.to_json())
+        draft.replace(self.folder / f"{first:09d}.json")
+
+    def at(self, batch: int) -> Sites:
+        firsts = [int(m[1]) for p in self.folder.iterdir() if (m := _LISTS.fullmatch(p.name))]
+        return _read(self.folder / f"{max(f for f in firsts if f <= batch):09d}.json")
+
+
+@functools.lru_cache(maxsize=4)
+def _read(path: Path) -> Sites:
+    return Sites.from_json(path.read_bytes())
+
+
+def _batch_number() -> int:
+    context = TaskContext.get()
+    return int((context and context.getLocalProperty("streaming.sql.batchId")) or 0)
+
+
+class SiteInbox(Inbox):
+    """What arrives, as packets for the operators that read it."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "thalweg_sites"
+
+    def schema(self) -> t.StructType:
+        return PACKET
+
+    def rows(self, parcels: Iterator[Arrived]) -> Iterator[pa.RecordBatch]:
+        settle()
+        sites = Lists(Path(self.options[_LIST])).at(_batch_number())
+        for parcel in parcels:
+            if parcel.edge != CONTROL.name:
+                yield from (record_batch([packet]) for packet in sites.arriving(parcel))
+            elif parcel.kind == Kind.END:
+                ends = [Packet(g, 0, Kind.END, 0, None, parcel.wall) for g in sites.source_groups]
+                yield record_batch(ends)
+
+
+@dataclass(frozen=True)
+class _Hosting:
+    """What a worker must know to run operators."""
+
+    job: str
+    lists: Lists
+    drafts: Drafts
+    partitions: int
+    late: LateFiles
+    direct: Direct | None
+
+
+class _Processor(StatefulProcessor):
+    """Gives each group of packets to its operator, and writes down what that sends."""
+
+    def __init__(self, hosting: _Hosting) -> None:
+        self._hosting = hosting
+        self._frames = hosting.direct.frames if hosting.direct is not None else frames_of
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        settle()
+        self._state = handle.getMapState("thalweg", KEY, VALUE)
+
+    def handleInputRows(  # noqa: N802
+        self,
+        key: Any,
+        rows: Iterator[pd.DataFrame],
+        timerValues: Any,  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
+        yield from self._frames(self._run(int(key[0]), rows))
+
+    def _run(self, group: int, rows: Iterator[pd.DataFrame]) -> Iterator[Packet]:
+        hosting, batch = self._hosting, _batch_number()
+        check_place(group, hosting.partitions)
+        operator = hosting.lists.at(batch).by_group[group]
+        spec = operator.spec
+        cached = spec if isinstance(spec, JoinSpec) else spec.join if isinstance(spec, ProbeSpec) else None
+        cache = cache_of(hosting.job, group, cached)
+        sent: dict[str, list[Parcel]] = defaultdict(list)
+        for part, packet in enumerate(run(operator, parse(rows, group), MapStore(self._state), cache)):
+            if packet.kind in (Kind.DATA, Kind.RESOLVE):
+                for site, parcel in parcels(operator.outlets, [packet]):
+                    sent[site].append(parcel)
+            elif packet.kind == Kind.LATE and packet.batch is not None:
+                hosting.late.write(packet.port, packet.batch, group, part)
+                yield replace(packet, batch=None)
+            else:
+                yield packet
+        yield from self._written(operator, group, batch, sent)
+
+    def _written(
+        self, operator: SiteOperator, group: int, batch: int, sent: Mapping[str, list[Parcel]]
+    ) -> Iterator[Packet]:
+        for site, together in sent.items():
+            if site:
+                edge = Edge(operator.site, site)
+                yield _said(sent=self._hosting.drafts.write(edge, batch, str(group), together))
+            elif payload := sum(p.payload for p in together):
+                yield _said(whole=operator.site, payload=payload)
+
+    def close(self) -> None:
+        """Nothing to let go: what is cached stays for the next batch."""
+
+
+def _said(**report: Any) -> Packet:
+    return Packet(0, 0, Kind.SENT, 1, None, 0, json.dumps(report).encode())
+
+
+@dataclass
+class SiteHost:
+    """All sites of an application. `root` is the folder of their exchanges and lists."""
+
+    spark: SparkSession
+    deployed: Deployed
+    root: Path
+    run: str
+    links: Mapping[str, Link]
+
+    def __post_init__(self) -> None:
+        self.lists = Lists(self.root / "sites")
+        self.exchanges = FileExchanges(self.root / "exchange", self.run, self.links)
+        self.drafts = Drafts(self.root / "exchange", self.run)
+
+    @property
+    def queries(self) -> Sequence[QueryPlan]:
+        return self.deployed.queries
+
+    @property
+    def must_end(self) -> bool:
+        """Probes wait until windows at other sites have passed them, so the end must always be told."""
+        return True
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(o.site for o in self.deployed.sites.operators))
+
+    def settle(self) -> None:
+        """Write down what the sites run; a run that goes on keeps to what was written when it began."""
+        if not (self.lists.folder / f"{0:09d}.json").exists():
+            self.lists.put(0, self.deployed.sites)
+
+    def flow(self, frames: Mapping[str, DataFrame], late: LateFiles, direct: Direct | None) -> DataFrame:
+        """All that comes out of the operators, and what they say of themselves."""
+        forget_at_exit(self.spark)
+        parts = [_pack(s, frames[s.stream]) for s in self.deployed.sites.streams]
+        self.spark.dataSource.register(SiteInbox)
+        options = InboxOptions(self.root / "exchange", self.run, self.sites, self.links)
+        told = {**options.texts(), _LIST: str(self.lists.folder)}
+        together = self.spark.readStream.format(SiteInbox.name()).options(**told).load()
+        for part in parts:
+            together = together.union(part)
+        hosting = _Hosting(self.run, self.lists, self.drafts, partitions_of(self.spark), late, direct)
+        return together.groupBy("group").transformWithStateInPandas(
+            _Processor(hosting),
+            direct.schema if direct is not None else PACKET,
+            outputMode="Append",
+            timeMode="None",
+        )
+
+    def publish(self, batch: int, said: Iterable[str]) -> dict[Edge, Sent]:
+        """Send what the operators of a batch have drafted; a repeat sends nothing twice."""
+        names: dict[Edge, list[str]] = defaultdict(list)
+        for report in map(json.loads, said):
+            if "sent" in report:
+                names[Edge.named(report["sent"].split(".")[1])].append(report["sent"])
+        sent = {}
+        for edge, drafts in sorted(names.items(), key=lambda item: item[0].name):
+            exchange = self.exchanges.over(edge)
+            sent[edge] = exchange.publish(batch, settled(self.drafts.gather(drafts)))
+        self.drafts.clear(batch)
+        return sent
+
+    def end(self) -> None:
+        """Tell all streams that they have ended."""
+        self.exchanges.over(CONTROL).publish(0, [Parcel("", Kind.END, 0, None, 0)])
+
+
+def _pack(stream: SourceStream, rows: DataFrame) -> DataFrame:
+    # Spark's clock of the batch, not this one's: a repeat must judge alike.
+    clock = f"unix_micros(current_timestamp()) AS `{WALL}`"
+    selected = rows.selectExpr(*(f"{sql} AS `{name}`" for sql, name in stream.select), clock)
+    return selected.mapInArrow(packer(_Pack(stream)), PACKET)
+
+
+@dataclass(frozen=True)
+class _Pack:
+    stream: SourceStream
+
+    def __call__(self, batch: pa.RecordBatch) -> Iterator[Packet]:
+        return pack_source(self.stream.pack, batch, batch.column(WALL)[0].as_py())
