@@ -1,7 +1,8 @@
-"""Random streams at several sites, run by a plan in this process: delayed, crashed, and compared with the rule."""
+"""Random streams at several sites, run by a plan in this process, delayed and crashed, against the rule."""
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
 from dataclasses import dataclass
@@ -12,13 +13,14 @@ import pyarrow as pa
 from tests.planners.examples import catalog, query, stream
 from thalweg.oracle import reference
 from thalweg.plan.options import Objective, PlanOptions
-from thalweg.planners.sequences import Step, deploy as deploy_sequences
+from thalweg.planners.sequences import Step
+from thalweg.planners.sequences import deploy as deploy_sequences
 from thalweg.planners.table import Session, planner
 from thalweg.programs.deploy import Deployed, deploy
 from thalweg.programs.job import StreamInfo, TypedQuery
 from thalweg.programs.network import LocalSites
 from thalweg.programs.sites import Sites
-from thalweg.query.model import Query, WindowKind
+from thalweg.query.model import Query
 
 KINDS = {"long": pa.int64(), "string": pa.string()}
 TIME = pa.timestamp("us", "UTC")
@@ -48,7 +50,7 @@ ALIASES = "abcdef"
 def sql_of(case: Case) -> str:
     names = ALIASES[: len(case.windows)]
     conditions = []
-    for before, a in zip(names, names[1:], strict=False):
+    for before, a in itertools.pairwise(names):
         if case.shape == "chain":
             conditions.append(f"{before}.y = {a}.x")
         else:
@@ -59,7 +61,8 @@ def sql_of(case: Case) -> str:
         conditions += ["a.id % 3 <> 0", f"{names[-1]}.id > 2", "a.v + b.v < 12"]
     froms = ", ".join(f"{a} [{w}]" for a, w in zip(names, case.windows, strict=True))
     columns = ", ".join(f"{a}.{c} AS {a}_{c}" for a in names for c in ("id", "x"))
-    return f"SELECT {columns}, {names[-1]}.ts AS last_ts, result_time FROM {froms} WHERE {' AND '.join(conditions)}"
+    columns += f", {names[-1]}.ts AS last_ts, result_time"
+    return f"SELECT {columns} FROM {froms} WHERE {' AND '.join(conditions)}"
 
 
 def catalog_of(case: Case):

@@ -277,7 +277,7 @@ def _origins(before: npt.NDArray[np.int32], start: int) -> Numbers:
 
 
 def way(catalog: Catalog, source: str, target: str) -> tuple[float, float | None]:
-    """The latency of the quickest path, in seconds, and the bandwidth of its narrowest link, in bytes a second."""
+    """The quickest path: its latency in seconds, and the bytes a second of its narrowest link."""
     links = catalog.links
     done: set[str] = set()
     waiting: list[tuple[float, str, float]] = [(0.0, source, float("inf"))]

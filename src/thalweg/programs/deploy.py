@@ -19,6 +19,7 @@ from thalweg.programs.inlet import Inlet, Narrow
 from thalweg.programs.job import QueryPlan, StreamInfo, TypedQuery
 from thalweg.programs.outlet import Outlet, Part
 from thalweg.programs.pack import TIME
+from thalweg.programs.presence import BITS
 from thalweg.programs.probe import SENT
 from thalweg.programs.sites import SiteOperator, Sites, SourceStream
 from thalweg.programs.source import VALUE, SourcePack, end_of
@@ -210,11 +211,9 @@ class _Builder:
         if op.role == "join":
             return True
         names = op.query
-        return (
-            op.role == "probe"
-            and feed.port == 1
-            and any(names.rows(a) is not None for a in feed.view.aliases)
-        )  # type: ignore[union-attr]
+        assert names is not None
+        rows = any(names.rows(a) is not None for a in feed.view.aliases)
+        return op.role == "probe" and feed.port == 1 and rows
 
     # --- shipments
 
@@ -248,7 +247,7 @@ class _Builder:
         return Outlet(
             shipment.outlet,
             feed.reader.site,
-            feed.form,  # type: ignore[arg-type]
+            feed.form,
             max(f.width for f in shipment.feeds),
             tuple(fields),
             any_of,
@@ -263,10 +262,9 @@ class _Builder:
         for reader in self.graph.ops:
             for feed in reader.feeds:
                 if feed.view.op is op and feed.form != "bounds":
-                    filters = feed.view.group[0] if feed.view.part is not None else feed.view.group  # type: ignore[index]
-                    width, flags = widths.setdefault(filters, (0.0, {}))
+                    width, flags = widths.setdefault(feed.view.filters, (0.0, {}))
                     whole = feed.width if feed.form == "tuples" else 0.0
-                    widths[filters] = max(width, whole), flags | {feed.view.flags: None}
+                    widths[feed.view.filters] = max(width, whole), flags | {feed.view.flags: None}
         return [
             Outlet(f"{op.name}/whole{i}", "", "count", width, any_of=tuple(flags))
             for i, (width, flags) in enumerate(widths.values())
@@ -276,7 +274,7 @@ class _Builder:
         """The fields of an operator's output that a reader needs in a shipment."""
         view, op = feed.view, feed.reader
         if op.role == "relay":
-            names = [n for n in feed.wants]
+            names = list(feed.wants)
         else:
             names = [
                 view.field(n)
@@ -312,9 +310,9 @@ class _Builder:
             return Inlet(outlet.stream, groups, feed.port, feed.number)
         if feed.form != "tuples":
             bits = feed.form == "bloom" or (feed.form == "rows" and view.op.about.get("slot"))
-            columns = (("#bits", "#bits"),) if bits else ()
+            carried = ((BITS, BITS),) if bits else ()
             key = () if bits else (KEY,)
-            return Inlet(outlet.stream, groups, feed.port, feed.number, key, columns, ends=True)
+            return Inlet(outlet.stream, groups, feed.port, feed.number, key, carried, ends=True)
         assert names is not None
         port = self._port(op, feed.port)
         held = {f.name for f in port.fields if f.held}
@@ -332,11 +330,8 @@ class _Builder:
             ),
             None,
         )
-        rows = (
-            (view.aliases[0], names.rows(view.aliases[0]))
-            if view.base and names.rows(view.aliases[0])
-            else None
-        )
+        size = names.rows(view.aliases[0]) if view.base else None
+        rows = None if size is None else (view.aliases[0], size)
         resolves = (
             () if rows else tuple((view.theirs[a], a) for a in view.aliases if names.rows(a) is not None)
         )
@@ -351,7 +346,7 @@ class _Builder:
             time,
             names.info(view.aliases[0]).columns[self._time(names, view.aliases[0])] if time else None,
             (*self._flags(feed, outlet.any_of), *feed.only),
-            rows,  # type: ignore[arg-type]
+            rows,
             resolves,
             END in feed.wants,
             tuple(Narrow(view.field(f"{a}.{self._time(names, a)}"), span) for a, span in view.narrow),

@@ -18,6 +18,7 @@ from thalweg.kernel.columns import fixed_dtype, is_bytes
 from thalweg.kernel.keys import is_exact
 from thalweg.plan.deployment import Deployment, Operator
 from thalweg.programs.job import StreamInfo, TypedQuery
+from thalweg.programs.outlet import Form
 from thalweg.programs.source import VALUE
 from thalweg.query import classes
 from thalweg.query.model import Expr, Query, WindowKind
@@ -67,6 +68,7 @@ class View:
     group: Hashable = ()
     part: tuple[str, Mapping[str, Any], tuple[Any, ...]] | None = None  # field, selector, all values named
     narrow: tuple[tuple[str, int], ...] = ()
+    filters: tuple[str, ...] = ()  # of a stream, as text
 
     @property
     def aliases(self) -> tuple[str, ...]:
@@ -97,7 +99,7 @@ class Feed:
     port: int
     number: int
     accept: list[tuple[str, ...]]
-    form: str = "tuples"
+    form: Form = "tuples"
     key: tuple[str, ...] = ()
     wants: dict[str, None] = field(default_factory=dict)
     slot: int = 0
@@ -292,6 +294,7 @@ class _Reader:
             {alias: ""},
             (self.names.flag(alias),),
             self.names.filters(alias),
+            filters=self.names.filters(alias),
         )
 
     def _split(self, operator: Operator) -> View:
@@ -323,7 +326,8 @@ class _Reader:
         )
         if theirs.base:
             (alias,) = own
-            return View(theirs.op, operator.site, {alias: ""}, (self.names.flag(alias),), theirs.group)
+            flags, filters = (self.names.flag(alias),), self.names.filters(alias)
+            return View(theirs.op, operator.site, {alias: ""}, flags, theirs.group, filters=filters)
         for label_alias, wanted in _widened(about, self.query, own):
             self._widen(theirs.op, theirs.theirs[mapping[label_alias]], self.names.flag(label_alias), wanted)
         return replace(theirs, site=operator.site, theirs={a: theirs.theirs[mapping[a]] for a in own})
@@ -365,7 +369,7 @@ class _Reader:
             for by_alias in self.names.classes
         ]
         nothing = len(members)  # what no attribute connects meets all the same: the plan may have its reasons
-        tree = join_tree(list(labels), [*members, dict.fromkeys(labels, [])])
+        tree = join_tree(list(labels), [*members, {label: [] for label in labels}])
         made: list[tuple[Op, tuple[str, ...]]] = []
         for n, node in enumerate(tree):
             inside = frozenset[str]().union(*(labels[a][0] for a in node.aliases))
@@ -395,7 +399,8 @@ class _Reader:
         shared = self.names.shared(current.aliases, [stream])
         if not shared:
             raise UserError(
-                f"the plan joins {' '.join(current.aliases)} with {stream}, which nothing of one type connects",
+                f"the plan joins {' '.join(current.aliases)} with {stream}, but nothing of one type connects "
+                "them",
                 remedy="cast the keys of the query to one type, or choose another planner",
             )
         return current, stream, shared

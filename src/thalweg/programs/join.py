@@ -65,7 +65,7 @@ class JoinProgram:
         learnt: list[Ends] = []
         if spec.held:
             for waiting, batch in zip(state.pending, fresh, strict=True):
-                waiting += [] if batch is None else [batch]
+                waiting.extend([] if batch is None else [batch])
             for ends in arrived.resolve:  # they may be of tuples that have come with them
                 lower(state, spec, ends)
             fresh = [self._release(state, i, limit) for i in range(len(fresh))]

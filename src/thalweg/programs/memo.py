@@ -44,7 +44,8 @@ class Memo:
     def save(self, store: Store) -> None:
         for key in self._kept:
             store.remove(key)
-        self._kept, keys = [], {}
+        self._kept = []
+        keys: dict[str, list[int]] = {}
         for name, table in self.tables.items():
             if table.num_rows:
                 keys[name] = []

@@ -47,8 +47,8 @@ class Outlet:
 
     `form`: whole `tuples` with these fields, `rows` as they come out (keys with intervals, filters), the
     distinct `keys` of each slot of time, a `bloom` filter of them, only how far the stream has come
-    (`bounds`), or nothing: it only counts what whole tuples would take (`count`, to no site). A tuple goes if all flags of one of `any_of` are set. `width` is what the plan counts for a
-    tuple or key, in bytes.
+    (`bounds`), or nothing: it only counts what whole tuples would take (`count`, to no site). A tuple goes if
+    all flags of one of `any_of` are set. `width` is what the plan counts for a tuple or key, in bytes.
     """
 
     stream: str

@@ -73,9 +73,9 @@ class ProbeProgram:
         alive = min(head.bounds[0], low)
         bound = min(head.bounds) if spec.standing else alive
         if spec.mode == "fetch":
-            for name, seq, ends in arrived.resolve:
-                table = pa.record_batch([pa.array(ends)], names=[f"{name}|{seq}"])
-                yield Packet(0, 0, Kind.RESOLVE, len(ends), None, arrived.wall, batch=table)
+            for name, seq, moments in arrived.resolve:
+                table = pa.record_batch([pa.array(moments)], names=[f"{name}|{seq}"])
+                yield Packet(0, 0, Kind.RESOLVE, len(moments), None, arrived.wall, batch=table)
         yield Packet(0, 0, Kind.DATA, 0, bound, arrived.wall)
         self._forget(state, alive)
         state.pending = [
@@ -135,14 +135,10 @@ class ProbeProgram:
         dead = window.end[rows] < bound
         if 2 * int(dead.sum()) > len(window):
             stay = rows[~dead]
-            moved = [
-                window.keys(stay),
-                window.starts(stay),
-                window.end[stay].copy(),
-                [c.take(stay) for c in window.columns],
-            ]
+            key, start, end = window.keys(stay), window.starts(stay), window.end[stay].copy()
+            columns = [c.take(stay) for c in window.columns]
             window.first = window.linked = window.next
-            window.append(*moved)  # type: ignore[arg-type]
+            window.append(key, start, end, columns)
             window.link(window.next)
 
 
@@ -158,17 +154,15 @@ class _Call:
     def join(self, probes: pa.RecordBatch) -> Iterator[Packet]:
         spec, port = self.spec, self.spec.ports[1]
         time = ints(probes, START)
-        for left, rows in _matches(self.window, ints(probes, KEY), time, time - 1 if spec.strict else time):
-            index = pa.array(left)
+        for left, right in _matches(self.window, ints(probes, KEY), time, time - 1 if spec.strict else time):
             same = np.ones(len(left), bool)
             for a, b in zip(spec.ports[0].verify, port.verify, strict=True):
-                found = self.window.columns[port.index(b)].take(rows)
-                same &= np.asarray(pc.equal(probes.column(a).take(index), found)).astype(bool)
-            if not same.all():
-                rows, index = rows[same], pa.array(left[same])
-            if not len(rows):
+                found = self.window.columns[port.index(b)].take(right)
+                same &= np.asarray(pc.equal(probes.column(a).take(pa.array(left)), found)).astype(bool)
+            if not same.any():
                 continue
-            columns = {START: pa.array(time[np.asarray(index)])}
+            rows, index = right[same], pa.array(left[same])
+            columns = {START: pa.array(time[left[same]])}
             for out in spec.output:
                 if out.port == 0:
                     columns[out.name] = probes.column(out.field).take(index)

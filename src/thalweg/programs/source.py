@@ -18,10 +18,10 @@ from thalweg.kernel.window import NEVER
 from thalweg.programs.arrivals import Arrived, judge, kept
 from thalweg.programs.batches import ints
 from thalweg.programs.memo import Memo, numbers
-from thalweg.programs.packet import Kind, Packet
 from thalweg.programs.pack import TIME
+from thalweg.programs.packet import Kind, Packet
 from thalweg.programs.rows import Clock, order_rows
-from thalweg.programs.spec import END, SEQ, START, SourceSpec
+from thalweg.programs.spec import END, SEQ, START, Port, SourceSpec, Watched
 from thalweg.programs.state import Head, Store
 
 WALL = "wall"
@@ -84,7 +84,7 @@ class SourceProgram:
         spec, port = self.spec, self.spec.port
         assert port.stream is not None
         memo = Memo.load(store)
-        sources = [port, *spec.watched]
+        sources: list[Port | Watched] = [port, *spec.watched]
         head = Head(bounds=[-NEVER] * len(sources), walls=[0] * len(sources))
         for name, value in memo.facts.get("head", {}).items():
             setattr(head, name, value)
@@ -106,7 +106,7 @@ class SourceProgram:
         yield Packet(0, 0, Kind.STATE, memo.rows, bound, memo.nbytes)
 
     def _advance(self, head: Head, arrived: Arrived) -> None:
-        sources = [self.spec.port, *self.spec.watched]
+        sources: list[Port | Watched] = [self.spec.port, *self.spec.watched]
         head.ended |= arrived.ended
         for i, (source, arrivals) in enumerate(zip(sources, arrived.ports, strict=True)):
             head.advance(i, source, arrivals.tops)

@@ -102,6 +102,7 @@ class _Processor(StatefulProcessor):
 
 
 def frames_of(packets: Iterable[Packet]) -> Iterator[pd.DataFrame]:
+    """Packets as frames of the packet schema, each in its own."""
     return (frame([packet]) for packet in packets)
 
 
@@ -125,6 +126,7 @@ def compiled(
 
 
 def partitions_of(spark: SparkSession) -> int:
+    """How many buckets the session shuffles into."""
     return int(str(spark.conf.get("spark.sql.shuffle.partitions")))
 
 
