@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from tests.planners.examples import catalog, query, stream
-from thalweg.oracle import reference
+from thalweg.oracle import duck, reference
 from thalweg.plan.options import Objective, PlanOptions
 from thalweg.planners.sequences import Step
 from thalweg.planners.sequences import deploy as deploy_sequences
@@ -263,3 +263,69 @@ def by_sequences(seed: int, methods):
         return deploy_sequences(problem, plan)
 
     return make
+
+
+def by_duckdb(asked: Query, known, kept: dict[str, list[dict]], case: Case) -> Counter:
+    """A query's results over static tables."""
+    tables = {a: pa.Table.from_batches([table(case, rows)]) for a, rows in kept.items()}
+    with duck.connect() as con:
+        duck.load(con, asked, known, read_static=lambda one: tables[one.name])
+        return Counter(con.execute(duck.expected_sql(asked, known)).fetchall())
+
+
+def handed_out(asked: Query, parts: list[pa.RecordBatch]) -> Counter:
+    """What came out, with the conditions between streams and the output expressions evaluated."""
+    if not parts:
+        return Counter()
+
+    def named(alias: str, column: str) -> str:
+        return f'"{alias}.{column}"' if alias else 'make_timestamptz("#start")'
+
+    out = ", ".join(o.expr.rename(named) for o in asked.outputs)
+    where = " AND ".join(f"({c.rename(named)})" for c in asked.conditions) or "true"
+    rows = pa.Table.from_batches(parts)  # noqa: F841
+    with duck.connect() as con:
+        return Counter(con.execute(f"SELECT {out} FROM rows WHERE {where}").fetchall())
+
+
+def check_several(case: Case, asked_sql: dict[str, str], name: str) -> tuple[LocalSites, list]:
+    """Several queries planned one after another, run together, each against DuckDB."""
+    known = catalog_of(case)
+    session = Session(known, PlanOptions(name, Objective("bytes"), None, {}))
+    asked = [query(sql, known, n) for n, sql in asked_sql.items()]
+    planned = [(q, session.deploy(q, planner(name)).deployment) for q in asked]
+    made = compiled(case, known, planned)
+    host, batches = drive(case, made, rows_of(case))
+    kept = {a: reference.late_split(b, case.lateness_ms * 1000)[0] for a, b in batches.items()}
+    for number, q in enumerate(asked):
+        assert handed_out(q, host.results.get(number, [])) == by_duckdb(q, known, kept, case), q.name
+    return host, planned
+
+
+def several_of(case: Case, count: int) -> dict[str, str]:
+    """Queries over the same streams that have much in common, and differ in windows, filters and columns."""
+    rng = random.Random(case.seed + 7)
+    found = {}
+    for n in range(count):
+        names = sorted(rng.sample(ALIASES[: len(case.windows)], rng.randint(2, len(case.windows))))
+        if case.shape == "chain":
+            first = rng.randrange(len(case.windows) - 1)
+            names = list(ALIASES[first : rng.randint(first + 2, len(case.windows))])
+        conditions = []
+        for before, a in itertools.pairwise(names):
+            on = ("y", "x") if case.shape == "chain" else ("x", "x")
+            conditions.append(f"{before}.{on[0]} = {a}.{on[1]}")
+        windows = {
+            a: rng.choice(["RANGE 20 MILLISECONDS"] * 3 + ["RANGE 10 MILLISECONDS", case.windows[0]])
+            for a in names
+        }
+        for a in names:
+            conditions += rng.choice([[], [], [f"{a}.v > 3"], [f"{a}.v > 5"], [f"{a}.v BETWEEN 4 AND 8"]])
+        if rng.random() < 0.3:
+            conditions.append(f"{names[0]}.v + {names[1]}.v < 12")
+        columns = ", ".join(
+            f"{a}.{c} AS {a}_{c}" for a in names for c in rng.choice([("id",), ("id", "v"), ("id", "ts")])
+        )
+        froms = ", ".join(f"{a} [{windows[a]}]" for a in names)
+        found[f"q{n}"] = f"SELECT {columns}, result_time FROM {froms} WHERE {' AND '.join(conditions)}"
+    return found

@@ -108,7 +108,7 @@ class _Builder:
     def __init__(self, graph: Graph, labels: Labels, keep_late: bool) -> None:
         self.graph, self.keep_late = graph, keep_late
         self.numbers = {name: i for i, name in enumerate(graph.infos)}
-        ops = graph.ops
+        ops = self.ops = graph.ordered()
         rows = self._rows_of_streams()
         for op in ops:
             if op.role == "source" and rows.get(op.stream):
@@ -124,12 +124,12 @@ class _Builder:
         self.rows = rows
 
     def build(self) -> Sites:
-        for op in reversed(self.graph.ops):
+        for op in reversed(self.ops):
             self._want(op)
         shipments = self._shipments()
         operators = []
         inlets = []
-        for op in self.graph.ops:
+        for op in self.ops:
             outlets = []
             for shipment in shipments.get(id(op), {}).values():
                 outlet = self._outlet(shipment)
@@ -140,7 +140,7 @@ class _Builder:
             operators.append(
                 SiteOperator(op.name, op.site, self.groups[id(op)], self._spec(op), tuple(outlets))
             )
-        streams = tuple(self._stream(op) for op in self.graph.ops if op.role == "source")
+        streams = tuple(self._stream(op) for op in self.ops if op.role == "source")
         return Sites(tuple(operators), tuple(inlets), streams)
 
     def _rows_of_streams(self) -> dict[str, tuple[int, ...]]:
@@ -167,9 +167,9 @@ class _Builder:
             needed = [n if op.role == "relay" or n.startswith("#") else view.field(n) for n in wanted]
             if view.part is not None:
                 needed.append(view.part[0])
-            if op.role != "relay" and names is not None:
-                hidden = [a for a in view.aliases if view.theirs[a] in view.op.wide and not op.wide]
-                feed.only = tuple(f"{view.theirs[a]}.{view.op.wide[view.theirs[a]]}" for a in hidden)
+            if op.role != "relay" and names is not None and not view.base:
+                wide = [a for a in view.aliases if view.theirs[a] in view.op.wide and a not in op.wide]
+                feed.only = tuple(f"{view.theirs[a]}.{names.flag(a)}" for a in wide)
             flags = [f for all_of in feed.accept for f in all_of]
             for name in (
                 *needed,
@@ -177,7 +177,7 @@ class _Builder:
                 *feed.only,
                 *(view.field(f"{a}.{self._time(names, a)}") for a, _ in view.narrow),
             ):
-                if not (view.base and view.op.role == "source" and name == self._source_time(view.op)):
+                if not (view.base and name == self._source_time(view.op)):
                     view.op.needs.setdefault(name)
 
     def _source_time(self, op: Op) -> str:
@@ -219,7 +219,7 @@ class _Builder:
 
     def _shipments(self) -> dict[int, dict[Hashable, _Shipment]]:
         found: dict[int, dict[Hashable, _Shipment]] = {}
-        for reader in self.graph.ops:
+        for reader in self.ops:
             for feed in reader.feeds:
                 view = feed.view
                 key: Hashable = (reader.site, feed.form, view.group, repr(view.part))
@@ -259,7 +259,7 @@ class _Builder:
     def _counted(self, op: Op) -> list[Outlet]:
         """What of a stream would be shipped if it went to another site as it is, filtered."""
         widths: dict[Hashable, tuple[float, dict[tuple[str, ...], None]]] = {}
-        for reader in self.graph.ops:
+        for reader in self.ops:
             for feed in reader.feeds:
                 if feed.view.op is op and feed.form != "bounds":
                     width, flags = widths.setdefault(feed.view.filters, (0.0, {}))

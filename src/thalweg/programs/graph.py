@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from graphlib import TopologicalSorter
 from typing import Any
 
 import pyarrow as pa
@@ -43,8 +44,8 @@ class Op:
     about: dict[str, Any] = field(default_factory=dict)
     stream: str = ""
     buckets: int = 0
-    wide: dict[str, str] = field(default_factory=dict)
-    """Aliases of which it lets more pass than its query asks for, and the flag of what the query asks for."""
+    wide: set[str] = field(default_factory=set)
+    """Aliases of which it lets more pass than its query asks for, since another one needs it."""
 
     def reads(self, view: View, port: int, **more: Any) -> Feed:
         number = sum(f.port == port for f in self.feeds)
@@ -114,6 +115,11 @@ class Names:
         self.number, self.typed, self.query = number, typed, typed.query
         self.infos = infos
         self.classes = classes(typed.equalities)
+
+    def left_over(self, condition: Expr) -> None:
+        """A comparison between streams that no join of the plan decides is one for who hands out results."""
+        if condition not in self.query.conditions:
+            self.query = replace(self.query, conditions=(*self.query.conditions, condition))
 
     def info(self, alias: str) -> StreamInfo:
         return self.infos[self.query.input(alias).stream]
@@ -207,6 +213,13 @@ class Graph:
             raise UserError(
                 f"the plan refers to {operator} of query {query!r}, which does not exist"
             ) from None
+
+    def ordered(self) -> list[Op]:
+        """All operators, inputs before those that read them. Who only watches a stream need not wait for it."""
+        order = TopologicalSorter[Op]()
+        for op in self.ops:
+            order.add(op, *(f.view.op for f in op.feeds if f.form != "bounds"))
+        return list(order.static_order())
 
     def source(self, stream: str) -> Op:
         if stream not in self._sources:
@@ -328,20 +341,19 @@ class _Reader:
             (alias,) = own
             flags, filters = (self.names.flag(alias),), self.names.filters(alias)
             return View(theirs.op, operator.site, {alias: ""}, flags, theirs.group, filters=filters)
-        for label_alias, wanted in _widened(about, self.query, own):
-            self._widen(theirs.op, theirs.theirs[mapping[label_alias]], self.names.flag(label_alias), wanted)
+        for alias in _widened(about, self.query, own):
+            self._widen(theirs.op, theirs.theirs[mapping[alias]], self.names.flag(alias))
         return replace(theirs, site=operator.site, theirs={a: theirs.theirs[mapping[a]] for a in own})
 
-    def _widen(self, op: Op, alias: str, flag: str, wanted: Sequence[str]) -> None:
+    def _widen(self, op: Op, alias: str, flag: str) -> None:
         """Let an operator, and all that it reads, pass what this query's filter passes as well."""
-        assert op.query is not None
-        op.wide[alias] = op.query.flag(alias)
+        op.wide.add(alias)
         for feed in op.feeds:
             if alias in feed.view.aliases:
                 if feed.view.base:
                     feed.accept.append((flag,))
                 elif feed.view.op.query is op.query:
-                    self._widen(feed.view.op, alias, flag, wanted)
+                    self._widen(feed.view.op, alias, flag)
 
     def _filter(self, operator: Operator) -> View:
         view = self._input(operator)
@@ -350,6 +362,9 @@ class _Reader:
         flags = []
         for text in operator.details.get("filters", ()):
             expr = Expr(text)
+            if len(expr.aliases) > 1:
+                self.names.left_over(expr)
+                continue
             (alias,) = expr.aliases
             flags.append(view.field(f"{alias}.{FLAG}{unqualified(expr)}"))
         narrow: tuple[tuple[str, int], ...] = ()
@@ -499,11 +514,11 @@ def _paired(query: Query, own: Sequence[str], other: Query, theirs: Sequence[str
     return found
 
 
-def _widened(about: Mapping[str, Any], query: Query, own: Sequence[str]) -> list[tuple[str, Sequence[str]]]:
+def _widened(about: Mapping[str, Any], query: Query, own: Sequence[str]) -> list[str]:
     """The aliases whose filters upstream are to be widened; they are told by stream, numbered if several."""
     out = []
-    for label, filters in about.get("filters_widened", {}).items():
+    for label in about.get("filters_widened", {}):
         stream, _, number = label.partition("#")
         same = [a for a in own if query.input(a).stream == stream]
-        out.append((same[int(number) - 1 if number else 0], filters))
+        out.append(same[int(number) - 1 if number else 0])
     return out
