@@ -215,7 +215,7 @@ class Graph:
             ) from None
 
     def ordered(self) -> list[Op]:
-        """All operators, inputs before those that read them. Who only watches a stream need not wait for it."""
+        """All operators, inputs before those that read them; who only watches a stream does not read it."""
         order = TopologicalSorter[Op]()
         for op in self.ops:
             order.add(op, *(f.view.op for f in op.feeds if f.form != "bounds"))

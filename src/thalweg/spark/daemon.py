@@ -6,14 +6,19 @@ not done here.
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import numpy as np
 import pyarrow as pa
 from pyspark.daemon import manager
 
-import thalweg.spark.host
 from thalweg.kernel.keys import buckets, combine, split, words
 from thalweg.kernel.nway import Delta, InputSpec, NWayJoin
+from thalweg.programs.bloom import contains, make
 from thalweg.spark.worker import settle
+
+LOADED = ("thalweg.spark.sites", "thalweg.spark.delivery", "thalweg.spark.lists")
+"""What workers run, and by that all that they need."""
 
 
 def warm() -> None:
@@ -30,10 +35,12 @@ def warm() -> None:
             for column in window.columns:
                 column.take(rows)
     join.expire([5, 5])
+    contains(make(word), word)
 
 
 if __name__ == "__main__":
-    assert thalweg.spark.host  # loaded for the workers' sake
+    for module in LOADED:
+        import_module(module)
     warm()
     settle()
     manager()

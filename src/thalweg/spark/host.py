@@ -27,8 +27,9 @@ from thalweg.query.model import Query
 from thalweg.spark.exchange import Sent
 from thalweg.spark.folder import write
 from thalweg.spark.late import LateFiles
-from thalweg.spark.packets import ARROW, PACKET, frame, labels, parse, record_batch
+from thalweg.spark.packets import ARROW, frame, labels, parse, record_batch
 from thalweg.spark.parcels import Edge
+from thalweg.spark.schema import PACKET
 from thalweg.spark.typing import typed_query
 from thalweg.spark.unpack import Direct
 from thalweg.spark.worker import cache_of, check_place, forget_at_exit, settle

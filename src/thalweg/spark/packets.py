@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-from pyspark.sql import types as t
 
 from thalweg.programs.packet import Packet
+from thalweg.spark.schema import PACKET
 
 NONE = -(1 << 63)  # stands for NULL: pandas would turn a column of integers with a NULL into floats
 
@@ -17,20 +17,6 @@ ROWS_A_BATCH = 4096
 LIMIT = (1 << 31) // ROWS_A_BATCH
 """The rows that Spark gives to Python at a time, and the bytes that a packet may have for as many of them to
 fit into one Arrow column."""
-
-PACKET = t.StructType(
-    [
-        t.StructField("group", t.IntegerType()),
-        t.StructField("port", t.IntegerType()),
-        t.StructField("kind", t.IntegerType()),
-        t.StructField("n", t.LongType()),
-        t.StructField("top", t.LongType()),
-        t.StructField("wall", t.LongType()),
-        t.StructField("feed", t.IntegerType()),
-        t.StructField("data", t.BinaryType()),
-    ]
-)
-
 
 ARROW = pa.schema(
     [

@@ -23,9 +23,10 @@ from thalweg.spark.folder import Folder, write
 from thalweg.spark.host import OneSite, compiled
 from thalweg.spark.late import LateFiles
 from thalweg.spark.links import Link
-from thalweg.spark.packets import NONE, PACKET
+from thalweg.spark.packets import NONE
 from thalweg.spark.parcels import Edge
 from thalweg.spark.reasons import in_our_words
+from thalweg.spark.schema import PACKET
 from thalweg.spark.session import session
 from thalweg.spark.sites import SiteHost, planned
 from thalweg.spark.sources import info_of, live, schema_of

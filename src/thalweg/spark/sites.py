@@ -11,9 +11,7 @@ of the batch, so a repeat sees the list of its batch, and a new list needs no ne
 
 from __future__ import annotations
 
-import functools
 import json
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +20,6 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
@@ -33,24 +30,24 @@ from thalweg.programs.job import QueryPlan, StreamInfo
 from thalweg.programs.outlet import parcels, settled
 from thalweg.programs.packet import Kind, Packet
 from thalweg.programs.parcel import Parcel
-from thalweg.programs.sites import SiteOperator, Sites, SourceStream, run
+from thalweg.programs.sites import SiteOperator, SourceStream, run
 from thalweg.programs.source import WALL, pack_source
 from thalweg.programs.spec import JoinSpec, ProbeSpec
 from thalweg.query.model import Query
+from thalweg.spark.delivery import LISTS, SiteInbox
 from thalweg.spark.drafts import Drafts
 from thalweg.spark.exchange import FileExchanges, Sent
 from thalweg.spark.host import KEY, VALUE, MapStore, frames_of, packer, partitions_of
-from thalweg.spark.inbox import Arrived, Inbox, InboxOptions
+from thalweg.spark.inbox import InboxOptions
 from thalweg.spark.late import LateFiles
 from thalweg.spark.links import Link
-from thalweg.spark.packets import PACKET, labels, parse, record_batch
+from thalweg.spark.lists import Lists, batch_number
+from thalweg.spark.packets import labels, parse
 from thalweg.spark.parcels import CONTROL, Edge
+from thalweg.spark.schema import PACKET
 from thalweg.spark.typing import typed_query
 from thalweg.spark.unpack import Direct
 from thalweg.spark.worker import cache_of, check_place, forget_at_exit, settle
-
-_LISTS = re.compile(r"(\d{9})\.json")
-_LIST = "list"  # the option of the inbox that says where the lists are
 
 
 def planned(
@@ -71,54 +68,6 @@ def planned(
         labels=lambda n: labels(n, partitions),
         keep_late=True,
     )
-
-
-@dataclass(frozen=True)
-class Lists:
-    """What the sites run, from which batch on: a folder of files, named by the first batch."""
-
-    folder: Path
-
-    def put(self, first: int, sites: Sites) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        draft = self.folder / f".{first}.draft"
-        draft.write_bytes(sites.to_json())
-        draft.replace(self.folder / f"{first:09d}.json")
-
-    def at(self, batch: int) -> Sites:
-        firsts = [int(m[1]) for p in self.folder.iterdir() if (m := _LISTS.fullmatch(p.name))]
-        return _read(self.folder / f"{max(f for f in firsts if f <= batch):09d}.json")
-
-
-@functools.lru_cache(maxsize=4)
-def _read(path: Path) -> Sites:
-    return Sites.from_json(path.read_bytes())
-
-
-def _batch_number() -> int:
-    context = TaskContext.get()
-    return int((context and context.getLocalProperty("streaming.sql.batchId")) or 0)
-
-
-class SiteInbox(Inbox):
-    """What arrives, as packets for the operators that read it."""
-
-    @classmethod
-    def name(cls) -> str:
-        return "thalweg_sites"
-
-    def schema(self) -> t.StructType:
-        return PACKET
-
-    def rows(self, parcels: Iterator[Arrived]) -> Iterator[pa.RecordBatch]:
-        settle()
-        sites = Lists(Path(self.options[_LIST])).at(_batch_number())
-        for parcel in parcels:
-            if parcel.edge != CONTROL.name:
-                yield from (record_batch([packet]) for packet in sites.arriving(parcel))
-            elif parcel.kind == Kind.END:
-                ends = [Packet(g, 0, Kind.END, 0, None, parcel.wall) for g in sites.source_groups]
-                yield record_batch(ends)
 
 
 @dataclass(frozen=True)
@@ -153,7 +102,7 @@ class _Processor(StatefulProcessor):
         yield from self._frames(self._run(int(key[0]), rows))
 
     def _run(self, group: int, rows: Iterator[pd.DataFrame]) -> Iterator[Packet]:
-        hosting, batch = self._hosting, _batch_number()
+        hosting, batch = self._hosting, batch_number()
         check_place(group, hosting.partitions)
         operator = hosting.lists.at(batch).by_group[group]
         spec = operator.spec
@@ -228,7 +177,7 @@ class SiteHost:
         parts = [_pack(s, frames[s.stream]) for s in self.deployed.sites.streams]
         self.spark.dataSource.register(SiteInbox)
         options = InboxOptions(self.root / "exchange", self.run, self.sites, self.links)
-        told = {**options.texts(), _LIST: str(self.lists.folder)}
+        told = {**options.texts(), LISTS: str(self.lists.folder)}
         together = self.spark.readStream.format(SiteInbox.name()).options(**told).load()
         for part in parts:
             together = together.union(part)
