@@ -186,13 +186,15 @@ def methods(current: Side, stream: Side, costs: Costs) -> dict[str, Method]:
             """How likely a value of the current stream occurs within some time."""
             return sum((share * -np.expm1(-rate * seconds) for share, rate in bursts), np.zeros(()))
 
-        # What changes hands, a second. A slot's keys stand for all its time: who was in the window at any
-        # time of it may match.
+        # What changes hands, a second. A slot's key stands for the time from its first to its last tuple in
+        # the slot: who was in the window at any time of it may match.
         keys1 = d1 * seen(tau) / tau
+        draws = tau * np.asarray(r1 if current.draws is None else current.draws) / d1
+        spread = tau * _spread(draws)
         k2 = distinct_among(d2, w2)
         new2 = r2 * np.exp(-w2 / d2)  # tuples that find their key not in the window; as many leave without it
-        matched1 = f12 * distinct_among(d2, w2 + r2 * tau) / d2
-        wanted2 = f21 * seen(life + tau)
+        matched1 = f12 * distinct_among(d2, w2 + r2 * spread) / d2
+        wanted2 = f21 * seen(life + spread)
         requested2 = f21 * sum(share * _requested(r2 / d2, rate, life) for share, rate in bursts)
         present1 = f12 * k2 / d2
 
@@ -306,6 +308,19 @@ def _bursts(current: Side, values: Number) -> tuple[tuple[Floats, Floats], ...]:
     slow = comes * begins / fast
     share = np.where(always, 1.0, (fast - mean) / (fast - slow))
     return (share, np.where(always, mean, slow)), (1 - share, np.where(always, mean, fast))
+
+
+def _spread(draws: Floats) -> Floats:
+    """The time from the first to the last of a Poisson number of tuples in a slot, if any, as a share of it.
+
+    For m tuples it is (m - 1) / (m + 1); one tuple takes no time.
+
+    >>> [round(float(_spread(np.array(n))), 3) for n in (1e-9, 1.0, 100.0)]
+    [0.0, 0.164, 0.98]
+    """
+    some = -np.expm1(-draws)
+    share = 1 - 2 * (some / draws - np.exp(-draws)) / some
+    return np.where(draws > 1e-6, share, 0.0)
 
 
 def _requested(arrives: Number, probed: Number, life: Number) -> Floats:

@@ -445,6 +445,8 @@ class _Reader:
         ]
         slot = self._slot(operator) if operator.details.get("bloom") else None
         op = self._op(operator, "keys", stream=stream, slot=slot)
+        if slot is not None:
+            op.buckets = 1  # one filter of all keys is smaller than several
         self._feed(op, operator, 0, 0, key=self.names.key_of([stream], shared))
         return View(op, op.site, {stream: stream})
 

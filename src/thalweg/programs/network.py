@@ -42,7 +42,10 @@ class Shipped:
 
 @dataclass
 class LocalSites:
-    """Runs what `Sites` says. What comes out is collected in `results`, `late` and `shipped`."""
+    """Runs what `Sites` says. What comes out is collected in `results`, `late` and `shipped`.
+
+    `whole` is the payload of all tuples that arise at each site (twice, if a batch crashes).
+    """
 
     sites: Sites
     evaluate: Evaluate = columns_only
@@ -53,6 +56,7 @@ class LocalSites:
     results: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
     late: dict[int, int] = field(default_factory=dict)
     shipped: dict[Way, Shipped] = field(default_factory=dict)
+    whole: dict[str, int] = field(default_factory=dict)
     number: int = 0
 
     @property
@@ -127,9 +131,13 @@ class LocalSites:
                 out = list(run(operator, mine, store, cache))
                 going = [p for p in out if p.kind in (Kind.DATA, Kind.RESOLVE)]
                 for site, parcel in parcels(operator.outlets, going):
+                    if site == "":
+                        self.whole[operator.site] = self.whole.get(operator.site, 0) + parcel.payload
+                        continue
                     sent.setdefault((operator.site, site), []).append(parcel)
                 found += [p for p in out if p.kind not in (Kind.DATA, Kind.RESOLVE)]
-        return {way: settled(parcels_) for way, parcels_ in sent.items()}, found
+        outlets = self.sites.outlets
+        return {way: settled(parcels_, outlets) for way, parcels_ in sent.items()}, found
 
     def _publish(self, way: Way, sent: list[Parcel]) -> None:
         log = self.ways.setdefault(way, [])

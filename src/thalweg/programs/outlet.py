@@ -18,7 +18,7 @@ from thalweg.kernel.keys import combine, comparable, words
 from thalweg.plan.selectors import Selector
 from thalweg.programs.batches import ints
 from thalweg.programs.bloom import make
-from thalweg.programs.packet import Kind, Packet, dump
+from thalweg.programs.packet import Kind, Packet, dump, load, merge
 from thalweg.programs.parcel import Parcel
 from thalweg.programs.presence import BITS, rows_of
 from thalweg.programs.spec import END, KEY, START, ArrowType
@@ -94,12 +94,16 @@ def _parcels(outlet: Outlet, packet: Packet) -> Iterator[Parcel]:
         "tuples": lambda: batch.select([START, *outlet.fields]),
         "rows": lambda: batch,
         "keys": lambda: _keys(outlet, batch),
-        "bloom": lambda: _filters(outlet, batch),
+        "bloom": lambda: _keys(outlet, batch),  # filters are made of those of all buckets together
     }[outlet.form]()
+    yield _parcel(outlet, sent, packet.top, packet.wall)
+
+
+def _parcel(outlet: Outlet, sent: pa.RecordBatch, bound: int | None, wall: int) -> Parcel:
     payload = round(sent.num_rows * outlet.width)
     if BITS in sent.schema.names:
         payload = sum(len(b) + BLOOM_FRAME for b in sent.column(BITS).to_pylist())
-    yield Parcel(outlet.stream, Kind.DATA, sent.num_rows, packet.top, packet.wall, payload, dump(sent))
+    return Parcel(outlet.stream, Kind.DATA, sent.num_rows, bound, wall, payload, dump(sent))
 
 
 def _chosen(outlet: Outlet, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -144,34 +148,38 @@ def key_words(batch: pa.RecordBatch, key: Sequence[str]) -> np.ndarray:
 
 def _keys(outlet: Outlet, batch: pa.RecordBatch) -> pa.RecordBatch:
     """The distinct keys of each slot, with the first and the last time of each."""
-    word, time = key_words(batch, outlet.key), ints(batch, START)
-    order = np.lexsort((time, word, time // outlet.slot))
-    word, time = word[order], time[order]
-    slot = time // outlet.slot
+    time = ints(batch, START)
+    return _distinct(outlet.slot, key_words(batch, outlet.key), time, time)
+
+
+def _distinct(length: int, word: np.ndarray, start: np.ndarray, end: np.ndarray) -> pa.RecordBatch:
+    slot = start // length
+    order = np.lexsort((word, slot))
+    word, start, end, slot = word[order], start[order], end[order], slot[order]
     first = np.ones(len(word), bool)
     first[1:] = (word[1:] != word[:-1]) | (slot[1:] != slot[:-1])
     begin = np.flatnonzero(first)
-    last = np.append(begin[1:], len(word)) - 1
-    return rows_of(word[begin], time[begin], time[last])
+    return rows_of(word[begin], np.minimum.reduceat(start, begin), np.maximum.reduceat(end, begin))
 
 
-def _filters(outlet: Outlet, batch: pa.RecordBatch) -> pa.RecordBatch:
-    word, time = key_words(batch, outlet.key), ints(batch, START)
-    slot = time // outlet.slot
+def _filters(slot_of: int, keys: pa.RecordBatch) -> pa.RecordBatch:
+    word, start, end = (ints(keys, n) for n in (KEY, START, END))
+    slot = start // slot_of
     found = []
     for one in np.unique(slot):
         inside = slot == one
-        found.append((int(time[inside].min()), int(time[inside].max()), make(np.unique(word[inside]))))
+        found.append((int(start[inside].min()), int(end[inside].max()), make(word[inside])))
     columns = [pa.array([f[0] for f in found]), pa.array([f[1] for f in found])]
     return pa.record_batch([*columns, pa.array([f[2] for f in found], pa.binary())], names=[START, END, BITS])
 
 
-def settled(sent: Iterable[Parcel]) -> list[Parcel]:
+def settled(sent: Iterable[Parcel], outlets: Mapping[str, Outlet]) -> list[Parcel]:
     """The parcels of one batch on one way, ready to be sent.
 
     The buckets of an operator announce their bounds one by one; a stream has come as far as the last of them.
+    And each tells its own keys: what several tell is sent once.
     """
-    found = list(sent)
+    found = list(_told_once(sent, outlets))
     bounds: dict[str, int] = {}
     for parcel in found:
         if parcel.bound is not None:
@@ -186,3 +194,17 @@ def settled(sent: Iterable[Parcel]) -> list[Parcel]:
             told.add(parcel.stream)
         out.append(replace(parcel, bound=bound))
     return out
+
+
+def _told_once(sent: Iterable[Parcel], outlets: Mapping[str, Outlet]) -> Iterator[Parcel]:
+    keys: dict[str, list[Parcel]] = {}
+    for parcel in sent:
+        if parcel.n and outlets[parcel.stream].form in ("keys", "bloom"):
+            keys.setdefault(parcel.stream, []).append(parcel)
+        else:
+            yield parcel
+    for stream, several in keys.items():
+        outlet, rows = outlets[stream], merge([load(p.data) for p in several])
+        once = _distinct(outlet.slot, *(ints(rows, n) for n in (KEY, START, END)))
+        once = once if outlet.form == "keys" else _filters(outlet.slot, once)
+        yield _parcel(outlet, once, None, several[0].wall)

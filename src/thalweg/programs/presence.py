@@ -14,6 +14,7 @@ from collections.abc import Generator, Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
+from numba import njit
 
 from thalweg.kernel.window import NEVER
 from thalweg.programs.arrivals import Arrived, Ends
@@ -53,6 +54,56 @@ def rows_of(key: np.ndarray, start: np.ndarray, end: np.ndarray) -> pa.RecordBat
     return pa.record_batch([pa.array(key), pa.array(start), pa.array(end)], names=[KEY, START, END])
 
 
+def presences(
+    key: np.ndarray, start: np.ndarray, end: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The times during which each key is in a window without a gap: key, first and last moment, in order.
+
+    >>> [p.tolist() for p in presences(np.array([7, 7, 7]), np.array([0, 5, 30]), np.array([10, 15, 40]))]
+    [[7, 7], [0, 30], [15, 40]]
+    """
+    order = np.lexsort((start, key))
+    return _merged(key[order], start[order], end[order])
+
+
+@njit(cache=True, nogil=True)
+def _merged(key: np.ndarray, start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    n = 0
+    words, first, last = np.empty_like(key), np.empty_like(start), np.empty_like(end)
+    for i in range(len(key)):
+        if n and words[n - 1] == key[i] and start[i] <= last[n - 1]:
+            last[n - 1] = max(last[n - 1], end[i])
+        else:
+            words[n], first[n], last[n] = key[i], start[i], end[i]
+            n += 1
+    return words[:n], first[:n], last[:n]
+
+
+def containing(words: np.ndarray, first: np.ndarray, key: np.ndarray, time: np.ndarray) -> np.ndarray:
+    """For keys at some times, which of the presences of that key each is in.
+
+    Where a presence began before all that is still known of it, that is the first one of the key.
+    """
+    return _containing(words, first, key, time)
+
+
+@njit(cache=True, nogil=True)
+def _containing(words: np.ndarray, first: np.ndarray, key: np.ndarray, time: np.ndarray) -> np.ndarray:
+    out = np.empty(len(key), np.int64)
+    for i in range(len(key)):
+        lo, hi = 0, len(words)
+        while lo < hi:  # the first presence that is after (key, time)
+            middle = (lo + hi) // 2
+            if words[middle] < key[i] or (words[middle] == key[i] and first[middle] <= time[i]):
+                lo = middle + 1
+            else:
+                hi = middle
+        if lo and words[lo - 1] == key[i]:
+            lo -= 1
+        out[i] = lo
+    return out
+
+
 class KeysProgram:
     """Tells which keys come into a stream's window and which leave it."""
 
@@ -83,16 +134,13 @@ class KeysProgram:
         if alive is None:
             return
         key, start, end = (ints(alive, n) for n in (KEY, START, END))
-        words, place = np.unique(key, return_inverse=True)
-        first, last = np.full(len(words), NEVER), np.full(len(words), -NEVER)
-        np.minimum.at(first, place, start)
-        np.maximum.at(last, place, end)
+        words, first, last = presences(key, start, end)
         told = memo.tables.get("told")
         known, since = (ints(told, KEY), ints(told, START)) if told is not None else (key[:0], start[:0])
+        at = containing(words, first, known, since)
         earliest = np.full(len(words), NEVER)
-        at = np.searchsorted(words, known)  # whatever was told is still alive here
         np.minimum.at(earliest, at, since)
-        new = first < earliest  # also a key that is known, if a tuple from before has come late
+        new = first < earliest  # a presence not told yet, or one whose first tuple has come late
         gone = last < bound
         leaving = gone[at]
         parts = [

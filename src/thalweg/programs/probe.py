@@ -32,7 +32,7 @@ from thalweg.programs.arrivals import Arrived
 from thalweg.programs.batches import delta, ints, read
 from thalweg.programs.bloom import contains
 from thalweg.programs.packet import Kind, Packet, load, merge
-from thalweg.programs.presence import BITS, rows_of
+from thalweg.programs.presence import BITS, containing, presences, rows_of
 from thalweg.programs.spec import END, KEY, START, ProbeSpec
 from thalweg.programs.state import Cache, Head, Runtime, Store, lower, persist, rebuild
 
@@ -63,7 +63,7 @@ class ProbeProgram:
             for ends in arrived.resolve:
                 lower(state, spec.join, ends)
         waiting = held + arrived.ports[0].data
-        call = _Call(spec, state.join.windows[1], filters, arrived.wall)
+        call = _Call(spec, state.join.windows[1], filters, head.bounds[0], arrived.wall)
         probes = merge(waiting) if waiting else None
         if probes is not None:
             probes = yield from self._probe(call, probes, head.bounds[1])
@@ -115,9 +115,9 @@ class ProbeProgram:
         """Let go the probes whose time has come; returns those that go on waiting."""
         spec = self.spec
         if spec.standing:
+            probes, over = call.standing(probes, bound)
             yield from call.fetch(probes)
-            there = call.window.keys(_rows(call.window)[_ends(call.window) >= bound])
-            return probes.filter(pa.array(np.isin(ints(probes, KEY), there)))
+            return probes.filter(pa.array(~over))
         upto = ints(probes, END if spec.ranges or spec.bloom == 0 else START)
         ready = upto < bound
         if ready.any():
@@ -149,7 +149,24 @@ class _Call:
     spec: ProbeSpec
     window: Window
     filters: list[pa.RecordBatch]
+    bound: int  # of the probes
     wall: int
+
+    def standing(self, probes: pa.RecordBatch, bound: int) -> tuple[pa.RecordBatch, np.ndarray]:
+        """Probes that ask for all of a key's presence, up to its end; and which of those are over."""
+        key, time = ints(probes, KEY), ints(probes, START)
+        rows = _rows(self.window)
+        rows = rows[np.isin(self.window.keys(rows), key)]
+        words, first, last = presences(
+            self.window.keys(rows), self.window.starts(rows), _ends(self.window, rows)
+        )
+        at = containing(words, first, key, time)
+        found = at < len(words)
+        found[found] = words[at[found]] == key[found]
+        upto = np.where(found, last[np.minimum(at, max(len(last) - 1, 0))] if len(last) else 0, time)
+        over = upto < bound
+        ends = pa.array(np.where(over, upto, NEVER))
+        return probes.set_column(probes.schema.names.index(END), END, ends), over
 
     def join(self, probes: pa.RecordBatch) -> Iterator[Packet]:
         spec, port = self.spec, self.spec.ports[1]
@@ -195,6 +212,8 @@ class _Call:
             return
         sent.data[rows] = 1
         if self.spec.interest:
+            # Probes that come later can be of earlier times; the key is not asked for again for them.
+            since = np.maximum(np.minimum(since, self.bound), self.window.starts(rows))
             yield self._packet(rows_of(self.window.keys(rows), since, np.full(len(rows), NEVER)))
             return
         port = self.spec.ports[1]

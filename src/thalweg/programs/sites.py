@@ -66,6 +66,10 @@ class Sites:
             found.setdefault(inlet.stream, []).append(inlet)
         return found
 
+    @cached_property
+    def outlets(self) -> Mapping[str, Outlet]:
+        return {outlet.stream: outlet for o in self.operators for outlet in o.outlets}
+
     @property
     def source_groups(self) -> list[int]:
         """The groups that must be told when the streams have ended."""

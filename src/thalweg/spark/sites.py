@@ -195,10 +195,10 @@ class SiteHost:
         for report in map(json.loads, said):
             if "sent" in report:
                 names[Edge.named(report["sent"].split(".")[1])].append(report["sent"])
-        sent = {}
+        outlets, sent = self.lists.at(batch).outlets, {}
         for edge, drafts in sorted(names.items(), key=lambda item: item[0].name):
             exchange = self.exchanges.over(edge)
-            sent[edge] = exchange.publish(batch, settled(self.drafts.gather(drafts)))
+            sent[edge] = exchange.publish(batch, settled(self.drafts.gather(drafts), outlets))
         self.drafts.clear(batch)
         return sent
 
