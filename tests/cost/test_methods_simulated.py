@@ -101,14 +101,18 @@ def counted(case, seed):
     life, tau, g = case.window_s, case.interval_s, float(stretch(case.interval_s, case.window_s))
     found = {("SP-S", "tuples"): len(two.time), ("SP-D", "tuples"): len(one.time)}
 
-    # The keys of each slot go; whoever is in the window at any time of it may match.
-    key, start = slots(one, tau)
+    # The keys of each slot go, each with its first and last time in it; who is in the window then may match.
+    slot = np.floor(one.time / tau)
+    begins = np.flatnonzero((np.diff(slot, prepend=-1) != 0) | (np.diff(one.key, prepend=-1) != 0))
+    ends = np.append(begins[1:], len(slot)) - 1
+    key, start, end = one.key[begins], one.time[begins], one.time[ends]
     found["SM-S1", "keys"] = found["SM-D2", "keys"] = len(key)
-    sent = one.between(two.key, floor(two.time, tau), floor(two.time + life, tau) + tau)
-    found["SM-S1", "tuples"] = np.count_nonzero(sent)
-    found["SM-D2", "matches"] = np.count_nonzero(two.between(key, start - life, start + tau))
-    begun = floor(one.time, tau)
-    found["SM-D2", "tuples"] = np.count_nonzero(two.between(one.key, begun - life, begun + tau))
+    begun = np.searchsorted(one.place[begins], one.at(two.key, two.time + life), side="right")
+    over = np.searchsorted(one.place[ends], one.at(two.key, two.time))
+    found["SM-S1", "tuples"] = np.count_nonzero(begun > over)
+    matched = two.between(key, start - life, end) > 0
+    found["SM-D2", "matches"] = np.count_nonzero(matched)
+    found["SM-D2", "tuples"] = np.count_nonzero(np.repeat(matched, ends - begins + 1))
 
     # A presence begins with a tuple that finds its key not in the window, and ends with another's expiry.
     new = (np.diff(two.time, prepend=-np.inf) > life) | (np.diff(two.key, prepend=-1) > 0)
