@@ -56,11 +56,10 @@ def asked_of(setting: Setting, known):
     return query(f"SELECT {', '.join(f'{a}.v AS {a}_v' for a in names)} FROM {froms} WHERE {where}", known)
 
 
-def run(setting: Setting, known, asked, deployment) -> LocalSites:
-    rng = np.random.default_rng(setting.seed)
-    columns = {"ts": TIME, **dict.fromkeys("xyvw", pa.int64())}
+def hosted(known, asked, deployment, columns, kind) -> LocalSites:
+    """The sites of a plan, in this process."""
     infos = {n: StreamInfo(n, columns, "ts", s.lateness) for n, s in known.streams.items()}
-    kinds = {s.sql: pa.int64() for e in asked.equalities for s in (e.left, e.right)}
+    kinds = {s.sql: kind for e in asked.equalities for s in (e.left, e.right)}
     made = deploy(
         [(TypedQuery(asked, asked.equalities, kinds), deployment)],
         infos,
@@ -69,7 +68,13 @@ def run(setting: Setting, known, asked, deployment) -> LocalSites:
         labels=lambda n: range(1, n + 1),
         keep_late=False,
     )
-    host = LocalSites(made.sites, evaluate)
+    return LocalSites(made.sites, evaluate)
+
+
+def run(setting: Setting, known, asked, deployment) -> LocalSites:
+    rng = np.random.default_rng(setting.seed)
+    columns = {"ts": TIME, **dict.fromkeys("xyvw", pa.int64())}
+    host = hosted(known, asked, deployment, columns, pa.int64())
     at = 0.0
     while at < setting.seconds:
         rows = {}
@@ -96,3 +101,47 @@ def estimated(setting: Setting, deployment) -> Counter:
 
 def counted(host: LocalSites) -> Counter:
     return Counter({way: s.payload for way, s in host.shipped.items() if way[0] != way[1] and s.payload})
+
+
+EXAMPLE_S = 60.0
+RATES = {
+    "s1": {"a": 0.1, "b": 0.1, "c": 100},
+    "s2": {"a": 0.03, "b": 50, "c": 0.04},
+    "s3": {"a": 50, "b": 0.01, "c": 0.02},
+}
+"""pmjoin, table 1: tuples a second by destination."""
+
+
+def shipped_in_example_1(times: float, make) -> int:
+    """The payload that a plan ships in pmjoin's first example, with rates times this and windows over it."""
+    rates = {s: {v: r * times for v, r in by_value.items()} for s, by_value in RATES.items()}
+    known = catalog(
+        [
+            stream(s, s.replace("s", "n"), {"dest": "string"}, bytes=1, rates={"dest": by_value}).model_copy(
+                update={"lateness": 0}
+            )
+            for s, by_value in rates.items()
+        ]
+    )
+    window = f"[RANGE {round(500 / times)} MILLISECONDS]"
+    asked = query(
+        f"SELECT s1.dest FROM s1 {window}, s2 {window}, s3 {window} "
+        "WHERE s1.dest = s2.dest AND s2.dest = s3.dest",
+        known,
+    )
+    columns = {"ts": TIME, "dest": pa.string()}
+    host = hosted(known, asked, make(asked, known), columns, pa.string())
+    rng = np.random.default_rng(4)
+    for at in np.arange(0.0, EXAMPLE_S, 5.0):
+        rows = {}
+        for name, by_value in rates.items():
+            counts = {v: rng.poisson(r * 5.0) for v, r in by_value.items()}
+            ts = np.concatenate([rng.uniform(at, at + 5.0, n) for n in counts.values()])
+            dest = np.repeat(list(counts), list(counts.values()))
+            order = np.argsort(ts)
+            values = [pa.array((ts[order] * 1e6).astype(np.int64)).view(TIME), pa.array(dest[order].tolist())]
+            rows[name] = pa.record_batch(values, names=list(columns))
+        host.batch(rows, host.waiting)
+    host.batch({}, host.waiting, end=True)
+    host.drain()
+    return sum(counted(host).values())

@@ -16,7 +16,16 @@ from tests.programs.sites_cases import (
     check_several,
     several_of,
 )
-from tests.programs.sites_estimates import Setting, asked_of, counted, estimated, known_of, run
+from tests.programs.sites_estimates import (
+    EXAMPLE_S,
+    Setting,
+    asked_of,
+    counted,
+    estimated,
+    known_of,
+    run,
+    shipped_in_example_1,
+)
 from thalweg.cost.methods import METHODS
 from thalweg.planners.table import PLANNERS
 
@@ -175,3 +184,14 @@ def check_shipped(what: str, one: Setting) -> None:
     for way, amount in wanted.items():
         if amount >= ENOUGH:
             assert found[way] == pytest.approx(amount, rel=0.1), way
+
+
+def test_pmjoins_first_example_ships_less_than_a_hundredth_of_the_central_plan() -> None:
+    """pmjoin example 1 with rates times 10 and the window a tenth of it."""
+    times = 10.0
+    central, parts = (
+        shipped_in_example_1(times, by_planner(name, Case(0), **settings))
+        for name, settings in (("simple", {}), ("pmjoin", {"partitions": "3", "partitioner": "range"}))
+    )
+    assert central == pytest.approx(100.1 * times * EXAMPLE_S, rel=0.05)
+    assert 0 < parts < central / 100
