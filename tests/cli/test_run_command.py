@@ -1,14 +1,16 @@
 """How `run` reads its options and shows progress; a stand-in takes the place of Spark."""
 
+import dataclasses
 import io
+import json
 import sys
 import types
 
 import pytest
 from rich.console import Console
 
-from thalweg.cli.progress import Lines, Live, Silent, reporter
-from thalweg.plan.options import Progress
+from thalweg.cli.progress import Lines, Live, Silent, line, reporter, table
+from thalweg.plan.options import Progress, Shipped
 
 RUN = ("run", "q.sql", "--catalog", "catalog.yaml", "--out", "out")
 METRICS = {
@@ -16,9 +18,17 @@ METRICS = {
     "output_rows": {"q": 2},
     "late_rows": {"s1": 0, "s2": 0},
     "shipped": [],
+    "central_payload_bytes": 0,
     "elapsed_s": 1.5,
     "batches": 1,
     "complete": True,
+}
+
+
+SEVERAL = {
+    **METRICS,
+    "shipped": [{"from": "n2", "to": "n1", "tuples": 2, "payload_bytes": 2_000, "bytes": 3_000}],
+    "central_payload_bytes": 5_000,
 }
 
 
@@ -60,6 +70,75 @@ def test_for_readers_progress_goes_to_standard_error(folder, thalweg, runs):
     assert "1 batch in 1.5 s" in done.out
     assert "batch 1:" not in done.out
     assert runs[0].once is False
+
+
+@pytest.fixture
+def several(folder, monkeypatch):
+    """A run over two sites that leaves what such a run leaves; complete when it is asked to be."""
+    text = (folder / "catalog.yaml").read_text()
+    at = text.rindex("site: n1")
+    (folder / "catalog.yaml").write_text(text[:at] + "site: n2" + text[at + len("site: n1") :])
+
+    def run(options, report):
+        options.out.mkdir(exist_ok=True)
+        options.plan.save(options.out / "plan.json")
+        metrics = {**SEVERAL, "complete": options.once}
+        (options.out / "metrics.json").write_text(json.dumps(metrics))
+        return metrics
+
+    monkeypatch.setitem(sys.modules, "thalweg.spark.run", types.SimpleNamespace(run=run))
+    return folder
+
+
+def test_a_run_over_sites_ends_with_what_was_shipped_and_a_picture(several, thalweg):
+    for given, ended in (((), "stopped"), (("--once",), "complete")):
+        done = thalweg(*RUN, *given)
+        assert done.status == 0
+        assert ended in done.out
+        assert "shipped between sites" in done.out
+        assert "2.5 times less than every stream whole to one site" in done.out
+        assert "what flowed between sites: out/network.svg" in done.out
+        drawn = (several / "out" / "network.svg").read_text()
+        assert "2 kB, 2 tuples" in drawn
+        assert (", stopped" in drawn) is (not given)
+
+
+def test_a_complete_run_keeps_its_picture(several, thalweg):
+    assert thalweg(*RUN, "--once", "--json").json == SEVERAL
+    picture = several / "out" / "network.svg"
+    picture.write_text("mine")
+    assert "network.svg" not in thalweg(*RUN, "--once").out
+    assert picture.read_text() == "mine"
+    picture.unlink()
+    assert thalweg(*RUN, "--once", "--json").json == SEVERAL
+    assert "<svg" in picture.read_text()
+
+
+def test_a_picture_that_can_not_be_drawn_fails_no_run(several, thalweg):
+    (several / "out" / "network.svg").mkdir(parents=True)
+    done = thalweg(*RUN, "--once")
+    assert done.status == 0
+    assert "no picture" in done.err
+
+
+def test_a_run_at_one_site_draws_nothing(folder, thalweg, runs):
+    (folder / "out").mkdir()
+    done = thalweg(*RUN)
+    assert "shipped" not in done.out
+    assert not list((folder / "out").iterdir())
+
+
+def test_what_goes_between_sites_is_shown_beside_the_central_plan():
+    ways = tuple(Shipped("n1", f"m{n}", n, 1000 * n, 1500 * n) for n in range(8))
+    shown = dataclasses.replace(progress(1), shipped=ways, central_bytes=280_000)
+    text = line(shown)
+    assert "; shipped 28 kB (42 kB), 10.0 times less than the 280 kB centrally: n1 to m7 7 kB" in text
+    assert text.endswith("n1 to m4 4 kB (6 kB), 4 others 6 kB (9 kB)")
+    out = io.StringIO()
+    Console(file=out, width=80).print(table(shown))
+    for part in ("n1 to m7", "10.5 kB", "4 others", "together", "280 kB", "10.0 times less"):
+        assert part in out.getvalue()
+    assert "shipped" not in line(progress(1))
 
 
 def test_a_saved_plan_is_used_if_it_is_of_these_queries(folder, thalweg, runs):

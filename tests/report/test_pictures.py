@@ -166,7 +166,7 @@ def test_what_is_said_of_operators_and_shipments():
         "n3": ["bloom b"],
     }
     (shipped,) = shipped_by(plan)
-    assert shipped.bytes_per_s == 10.0
+    assert shipped.size == 10.0
     assert shipped.label == ("a: 8 bytes/s", "keys of a: 2 bytes/s")
     assert amount(1500) == "1.5 kB/s"
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from thalweg.plan.options import Progress, Reporter
+from thalweg.plan.options import Progress, Reporter, Shipped
+from thalweg.report.texts import saving, volume
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
     from rich.table import Table
+
+_WAYS = 4
+"""Ways between sites that are shown while a run goes on, the busiest; the others are added up."""
+CENTRAL = "every stream whole to one site"
 
 
 _DAY = 86_400
@@ -113,11 +118,27 @@ def line(progress: Progress) -> str:
         f"batch {progress.batch:,}: {progress.input_rows:,} rows in, {progress.output_rows:,} out, "
         f"{progress.late_rows:,} late, {progress.rows_per_s:,.0f} rows/s, event time {_lag(progress)}, "
         f"state {progress.state_rows:,} rows in {size(progress.state_bytes)}, {progress.elapsed_s:,.1f} s"
+        + (f"; {shipped_line(progress.shipped, progress.central_bytes)}" if progress.shipped else "")
     )
 
 
-def table(progress: Progress) -> Table:
-    """Progress as a table of two columns."""
+def shipped_line(shipped: Sequence[Shipped], central: int) -> str:
+    """What has gone between sites, in one line: payload, and in brackets all bytes.
+
+    >>> shipped_line([Shipped("a", "b", 2, 16, 400)], 160)
+    'shipped 16 bytes (400 bytes), 10.0 times less than the 160 bytes centrally: a to b 16 bytes (400 bytes)'
+    """
+    payload, in_all = (sum(getattr(s, part) for s in shipped) for part in ("payload_bytes", "bytes"))
+    ways = ", ".join(f"{way} {volume(own)} ({volume(every)})" for way, own, every in _busiest(shipped))
+    return (
+        f"shipped {volume(payload)} ({volume(in_all)}), {saving(payload, central)} than "
+        f"the {volume(central)} centrally: {ways}"
+    )
+
+
+def table(progress: Progress) -> RenderableType:
+    """Progress as a table of two columns, and under it what has gone between sites."""
+    from rich.console import Group
     from rich.table import Table
 
     rows = Table.grid(padding=(0, 2))
@@ -134,7 +155,63 @@ def table(progress: Progress) -> Table:
         ("elapsed", f"{progress.elapsed_s:,.1f} s"),
     ):
         rows.add_row(name, value)
+    if not progress.shipped:
+        return rows
+    return Group(rows, "", _live_ways(progress.shipped, progress.central_bytes))
+
+
+def _live_ways(shipped: Sequence[Shipped], central: int) -> Table:
+    from rich.table import Table
+
+    rows = Table.grid(padding=(0, 2))
+    rows.add_column(style="dim")
+    rows.add_column(justify="right")
+    rows.add_column(justify="right")
+    rows.add_row("between sites", "[dim]payload[/]", "[dim]all bytes[/]")
+    for way, payload, in_all in _busiest(shipped):
+        rows.add_row(way, volume(payload), volume(in_all))
+    payload = sum(s.payload_bytes for s in shipped)
+    rows.add_row("together", volume(payload), volume(sum(s.bytes for s in shipped)))
+    rows.add_row(CENTRAL, volume(central))
+    rows.add_row("so far", f"[bold]{saving(payload, central)}[/]")
     return rows
+
+
+def _busiest(shipped: Sequence[Shipped]) -> list[tuple[str, int, int]]:
+    """The ways with the most on them, payload and all bytes, and the sum of all others."""
+    ordered = sorted(shipped, key=lambda s: (-s.payload_bytes, -s.bytes, s.source, s.target))
+    if len(ordered) <= _WAYS + 1:  # one other could as well be named
+        return [(f"{s.source} to {s.target}", s.payload_bytes, s.bytes) for s in ordered]
+    rest = ordered[_WAYS:]
+    others = f"{len(rest)} others", sum(s.payload_bytes for s in rest), sum(s.bytes for s in rest)
+    return [*_busiest(ordered[:_WAYS]), others]
+
+
+def ways(shipped: Sequence[Shipped], central: int) -> Table:
+    """All that a run has sent between sites, and what sending every stream whole to one would have been."""
+    from rich.table import Table
+
+    rows = Table("from", "to", "tuples", "payload", "all bytes", title="shipped between sites")
+    for column in rows.columns[2:]:
+        column.justify = "right"
+    for s in shipped:
+        rows.add_row(s.source, s.target, f"{s.tuples:,}", volume(s.payload_bytes), volume(s.bytes))
+    rows.add_section()
+    tuples, payload, in_all = (
+        sum(getattr(s, part) for s in shipped) for part in ("tuples", "payload_bytes", "bytes")
+    )
+    rows.add_row("together", "", f"{tuples:,}", volume(payload), volume(in_all))
+    rows.add_row("centrally", "", "", volume(central), "")
+    return rows
+
+
+def compared(shipped: Sequence[Shipped], central: int) -> str:
+    """How what went between sites compares with every stream whole to one site.
+
+    >>> compared([Shipped("a", "b", 2, 16, 400)], 160)
+    'payload: 10.0 times less than every stream whole to one site'
+    """
+    return f"payload: {saving(sum(s.payload_bytes for s in shipped), central)} than {CENTRAL}"
 
 
 def size(count: float) -> str:

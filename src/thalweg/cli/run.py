@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from thalweg.plan.document import Plan
     from thalweg.plan.options import Emulated, PlanOptions
     from thalweg.query.model import Query
+
+_PICTURE = "network.svg"
 
 
 def run(
@@ -69,14 +72,19 @@ def run(
     from thalweg.spark.run import run as run_on_spark
 
     report = reporter(silent=as_json)
+    was_complete = _is_complete(out)
     try:
         metrics: Mapping[str, Any] = run_on_spark(options, report)
     finally:
         report.close()
+    several = len({site for q in made.queries for site in q.deployment.sites}) > 1
+    # What is complete is left as it is, but for a picture that a killed run could not draw any more.
+    left_alone = not several or (was_complete and (out / _PICTURE).exists())
+    picture = None if left_alone else _draw(out, read)
     if as_json:
         print_json(metrics)
     else:
-        _show(metrics)
+        _show(metrics, picture)
 
 
 def _plan(queries: Sequence[Query], catalog: Catalog, path: Path | None, options: PlanOptions) -> Plan:
@@ -107,9 +115,31 @@ def _emulated(catalog: Catalog, plan: Plan, links: bool, jitter_s: float) -> tup
     return tuple(found)
 
 
-def _show(metrics: Mapping[str, Any]) -> None:
+def _is_complete(out: Path) -> bool:
+    try:
+        return bool(json.loads((out / "metrics.json").read_text(encoding="utf-8"))["complete"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _draw(out: Path, catalog: Catalog) -> Path | None:
+    """Draws what flowed between sites. Where that can't be done, the run does not fail with it."""
+    from thalweg.report import flow
+
+    try:
+        flow.draw(flow.Flow.read_from(out), catalog, out / _PICTURE)
+    except UserError as error:
+        typer.echo(f"thalweg: no picture: {error}", err=True)
+        return None
+    return out / _PICTURE
+
+
+def _show(metrics: Mapping[str, Any], picture: Path | None) -> None:
     from rich.console import Console
     from rich.table import Table
+
+    from thalweg.cli.progress import compared, ways
+    from thalweg.report.flow import shipped_of
 
     table = Table("", "", "rows", title="complete" if metrics["complete"] else "stopped; run again to go on")
     table.columns[2].justify = "right"
@@ -118,8 +148,14 @@ def _show(metrics: Mapping[str, Any]) -> None:
             table.add_row(what, name, f"{rows:,}")
     console = Console()
     console.print(table)
+    if metrics["shipped"]:
+        shipped, central = shipped_of(metrics), metrics.get("central_payload_bytes", 0)
+        console.print(ways(shipped, central))
+        console.print(compared(shipped, central), highlight=False, soft_wrap=True)
     batches = metrics["batches"]
     console.print(
         f"{batches:,} {'batch' if batches == 1 else 'batches'} in {metrics['elapsed_s']:,.1f} s",
         highlight=False,
     )
+    if picture is not None:
+        console.print(f"what flowed between sites: {picture}", highlight=False, soft_wrap=True)

@@ -122,7 +122,7 @@ def place(boxes: Sequence[Box], catalog: Catalog) -> None:
 def route(shipped: Iterable[Shipped], boxes: dict[str, Box]) -> list[Arrow]:
     """An arrow for each shipment, bent so that it keeps off other sites and arrows, the widest first."""
     arrows: list[Arrow] = []
-    for one in sorted(shipped, key=lambda s: -s.bytes_per_s):
+    for one in sorted(shipped, key=lambda s: -s.size):
         ends = boxes[one.source], boxes[one.target]
         others = [b for b in boxes.values() if b not in ends]
         curves = [_curve(*ends, bend) for bend in _BENDS]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from thalweg.cost.keys import Floats
 from thalweg.cost.price import MODELS
 from thalweg.plan.document import Plan
 from thalweg.report.layout import LABEL_FONT, LINE, LIST_FONT, Arrow, Box, label, place, route, text_width
-from thalweg.report.texts import MOST_COLOURS, Shipped, amount, lines_of, number, shipped_by
+from thalweg.report.texts import MOST_COLOURS, Line, Shipped, amount, lines_of, number, shipped_by
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,6 +33,10 @@ _KINDS = {"source": "#1f618d", "sink": "#922b21", "join": "#1e6e43", "step": "#1
 _LEAST, _MOST = 0.015, 0.14
 _TITLE_FONT = 10.0
 _EDGE = 0.25  # around the whole picture
+_BAR = 0.22  # from one bar to the next
+
+Title = tuple[str, str | None]
+"""A line of the title, and the colour of the arrows that it is about."""
 
 
 def draw(plan: Plan, catalog: Catalog, path: Path) -> None:
@@ -42,8 +47,19 @@ def draw(plan: Plan, catalog: Catalog, path: Path) -> None:
 
 def figure(plan: Plan, catalog: Catalog) -> Figure:
     """The picture of all queries of a plan."""
-    shipped = shipped_by(plan)
-    lines = lines_of(plan)
+    return together([laid_out(plan, catalog, shipped_by(plan), lines_of(plan), _titles(plan), amount)])
+
+
+def laid_out(
+    plan: Plan,
+    catalog: Catalog,
+    shipped: Sequence[Shipped],
+    lines: Mapping[str, Sequence[Line]],
+    titles: Sequence[Title],
+    said: Callable[[float], str],
+    bars: Sequence[tuple[str, float]] = (),
+) -> Drawing:
+    """A drawing of what is shipped between the sites of a plan; `said` puts an amount of it in words."""
     sites = _sites(plan, catalog, shipped)
     boxes = {s: Box(s, tuple(lines.get(s, ())), s in lines or len(sites) <= FEW_SITES) for s in sites}
     place(list(boxes.values()), catalog)
@@ -51,79 +67,118 @@ def figure(plan: Plan, catalog: Catalog) -> Figure:
     if len(arrows) <= MOST_LABELS:
         label(arrows, boxes.values())
     left_out = len({s for q in plan.queries for s in q.deployment.sites} - boxes.keys())
-    return _Drawing(plan, catalog, boxes, arrows, left_out).figure()
+    return Drawing(catalog, boxes, arrows, left_out, tuple(titles), said, tuple(bars))
+
+
+def together(drawings: Sequence[Drawing], below: float = 0.0) -> Figure:
+    """Drawings side by side, with arrows and bars to the same scale, and room for more below them."""
+    from matplotlib.figure import Figure
+
+    sizes = np.array([d.size for d in drawings])
+    wide, high = float(sizes[:, 0].sum()), float(sizes[:, 1].max()) + below
+    made = Figure(figsize=(wide, high))
+    most = max((a.shipped.size for d in drawings for a in d.arrows), default=0.0)
+    longest = max((length for d in drawings for _, length in d.bars), default=0.0)
+    left = 0.0
+    for drawing, (width, height) in zip(drawings, sizes, strict=True):
+        axes = made.add_axes((left / wide, (high - height) / high, width / wide, height / high))
+        axes.set_axis_off()
+        drawing.on(axes, most, longest)
+        left += width
+    return made
 
 
 def _sites(plan: Plan, catalog: Catalog, shipped: Sequence[Shipped]) -> list[str]:
     """The sites to draw: those that take part, and the others too where all are few."""
     traffic = dict.fromkeys((s for q in plan.queries for s in q.deployment.sites), 0.0)
     for one in shipped:
-        traffic[one.source] += one.bytes_per_s
-        traffic[one.target] += one.bytes_per_s
+        traffic[one.source] += one.size
+        traffic[one.target] += one.size
     if len(catalog.sites) <= MOST_SITES // 2:
         return list(catalog.sites)
     busiest = set(sorted(traffic, key=lambda s: -traffic[s])[:MOST_SITES])
     return [s for s in catalog.sites if s in busiest]
 
 
-@dataclass(eq=False)
-class _Drawing:
-    """What was laid out, put on a figure."""
+def _titles(plan: Plan) -> list[Title]:
+    """What is drawn: a line for each query, with the colour of its arrows, and the total."""
+    unit = MODELS[plan.objective].unit
+    queries = plan.queries
+    if len(queries) == 1:
+        (one,) = queries
+        return [(f"{one.query}: planner {one.planner}, {number(one.cost)} {unit}", None)]
+    planners = ", ".join(dict.fromkeys(q.planner for q in queries))
+    titles: list[Title] = [(f"{len(queries)} queries: planner {planners}, {number(plan.total)} {unit}", None)]
+    if len(queries) <= MOST_COLOURS:
+        titles += [
+            (f"{q.query}: adds {number(q.marginal_cost)}", _COLOURS[n % len(_COLOURS)])
+            for n, q in enumerate(queries)
+        ]
+    return titles
 
-    plan: Plan
+
+@dataclass(eq=False)
+class Drawing:
+    """What was laid out, to be put on a figure. `bars` are sums to compare, each with what it is."""
+
     catalog: Catalog
     boxes: dict[str, Box]
     arrows: Sequence[Arrow]
     left_out: int
+    titles: Sequence[Title]
+    said: Callable[[float], str]
+    bars: Sequence[tuple[str, float]] = ()
 
-    def figure(self) -> Figure:
-        from matplotlib.figure import Figure
-
-        titles = self._titles()
+    @cached_property
+    def _corners(self) -> tuple[Floats, Floats]:
+        """The lower left corner, and the size of all."""
         low, high = self._bounds()
-        wide = max(high[0] - low[0], *(text_width(t, _TITLE_FONT, bold=True) for t, _ in titles), 4.0)
+        wide = max(high[0] - low[0], *(text_width(t, _TITLE_FONT, bold=True) for t, _ in self.titles), 4.0)
         low[0] -= (wide - (high[0] - low[0])) / 2
-        top = len(titles) * _TITLE_FONT * 1.5 / 72 + 0.12
-        bottom = 0.35 if self.arrows else 0.0
+        top = len(self.titles) * _TITLE_FONT * 1.5 / 72 + 0.12
+        bottom = (0.35 if self.arrows else 0.0) + _BAR * len(self.bars)
         size = np.array([wide, high[1] - low[1] + top + bottom]) + 2 * _EDGE
-        made = Figure(figsize=tuple(size))
-        axes = made.add_axes((0, 0, 1, 1))
-        axes.set_axis_off()
-        corner = low - [_EDGE, _EDGE + bottom]
+        return low - [_EDGE, _EDGE + bottom], size
+
+    @property
+    def size(self) -> Floats:
+        """Width and height, in inches."""
+        return self._corners[1]
+
+    def on(self, axes: Any, most: float, longest: float) -> None:
+        """Puts it on axes of its size; the widest arrow is for `most`, the longest bar for `longest`."""
+        corner, size = self._corners
         axes.set_xlim(corner[0], corner[0] + size[0])
         axes.set_ylim(corner[1], corner[1] + size[1])
         self._links(axes)
         for arrow in self.arrows:
-            self._arrow(axes, arrow)
+            _arrow(axes, arrow, _width(arrow.shipped.size, most))
         for box in self.boxes.values():
             _box(axes, box)
-        for row, (text, colour) in enumerate(titles):
+        for row, (text, colour) in enumerate(self.titles):
             y = corner[1] + size[1] - _EDGE - row * _TITLE_FONT * 1.5 / 72
             if colour:
                 axes.plot([corner[0] + _EDGE + 0.05], [y - 0.07], marker="s", markersize=7, color=colour)
             x = corner[0] + _EDGE + (0.18 if colour else 0)
             axes.text(x, y, text, fontsize=_TITLE_FONT, va="top", fontweight="normal" if row else "bold")
+        self._bars(axes, corner + _EDGE + [0.0, 0.35 if self.arrows else 0.0], longest)
         if self.arrows:
-            self._legend(axes, corner + _EDGE + [0.0, 0.05])
-        return made
+            self._legend(axes, corner + _EDGE + [0.0, 0.05], most)
 
-    def _titles(self) -> list[tuple[str, str | None]]:
-        """What is drawn: a line for each query, with the colour of its arrows, and the total."""
-        unit = MODELS[self.plan.objective].unit
-        queries = self.plan.queries
-        if len(queries) == 1:
-            (one,) = queries
-            return [(f"{one.query}: planner {one.planner}, {number(one.cost)} {unit}", None)]
-        planners = ", ".join(dict.fromkeys(q.planner for q in queries))
-        titles: list[tuple[str, str | None]] = [
-            (f"{len(queries)} queries: planner {planners}, {number(self.plan.total)} {unit}", None)
-        ]
-        if len(queries) <= MOST_COLOURS:
-            titles += [
-                (f"{q.query}: adds {number(q.marginal_cost)}", _COLOURS[n % len(_COLOURS)])
-                for n, q in enumerate(queries)
-            ]
-        return titles
+    def _bars(self, axes: Any, at: Floats, longest: float) -> None:
+        """The sums as bars under each other, the first on top."""
+        from matplotlib.patches import Rectangle
+
+        if not self.bars:
+            return
+        texts = [f"{what}: {self.said(size)}" for what, size in self.bars]
+        room = self.size[0] - 2 * _EDGE - max(text_width(t, LIST_FONT) for t in texts) - 0.15
+        for row, (text, (_, size)) in enumerate(zip(texts, self.bars, strict=True)):
+            y = at[1] + _BAR * (len(texts) - 1 - row)
+            width = max(room * size / longest, 0.01) if longest else 0.01
+            colour = _COLOURS[0] if row == 0 else "#b5bcc4"
+            axes.add_patch(Rectangle((at[0], y), width, 0.7 * _BAR, facecolor=colour, edgecolor="none"))
+            axes.text(at[0] + width + 0.08, y + 0.35 * _BAR, text, fontsize=LIST_FONT, va="center")
 
     def _bounds(self) -> tuple[Floats, Floats]:
         corners = [b.centre + s * b.half for b in self.boxes.values() for s in (-1, 1)]
@@ -131,26 +186,6 @@ class _Drawing:
         corners += [p for a in self.arrows for p in a.curve]
         points = np.array(corners)
         return points.min(axis=0), points.max(axis=0)
-
-    def _width(self, bytes_per_s: float) -> float:
-        """Grows with the root of the bytes, so that small streams can still be seen."""
-        most = max(a.shipped.bytes_per_s for a in self.arrows)
-        return float(_LEAST + (_MOST - _LEAST) * np.sqrt(bytes_per_s / most)) if most else _LEAST
-
-    def _arrow(self, axes: Any, arrow: Arrow) -> None:
-        from matplotlib.patches import Polygon
-
-        colour = _COLOURS[arrow.shipped.query % len(_COLOURS)]
-        outline = _outline(arrow.curve, self._width(arrow.shipped.bytes_per_s))
-        # A white rim, outside the arrow, keeps it apart from the wider ones that it crosses.
-        axes.add_patch(Polygon(outline, facecolor="white", edgecolor="white", linewidth=1.8, zorder=2))
-        axes.add_patch(Polygon(outline, facecolor=colour, edgecolor="none", zorder=2))
-        if arrow.at is not None:
-            axes.text(
-                *arrow.at, "\n".join(arrow.shipped.label), fontsize=LABEL_FONT, ha="center", va="center",
-                linespacing=LINE, color="#222222", zorder=5,
-                bbox={"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.85},
-            )  # fmt: skip
 
     def _links(self, axes: Any) -> None:
         """The links themselves, faintly, where the catalog names all of them."""
@@ -161,21 +196,41 @@ class _Drawing:
                 ends = np.array([self.boxes[a].centre, self.boxes[b].centre])
                 axes.plot(*ends.T, color="#dddddd", linewidth=1, linestyle=(0, (3, 3)), zorder=1)
 
-    def _legend(self, axes: Any, at: Floats) -> None:
+    def _legend(self, axes: Any, at: Floats, most: float) -> None:
         """How wide an arrow of so many bytes is."""
         from matplotlib.patches import Rectangle
 
-        most = max(a.shipped.bytes_per_s for a in self.arrows)
         x = float(at[0])
         for size in _round(most):
-            width = self._width(size)
+            width = _width(size, most)
             axes.add_patch(
                 Rectangle((x, at[1] - width / 2), 0.35, width, facecolor="#b5bcc4", edgecolor="none")
             )
-            axes.text(x + 0.42, at[1], amount(size), fontsize=LABEL_FONT, va="center", color="#555555")
-            x += 0.42 + text_width(amount(size), LABEL_FONT) + 0.25
+            axes.text(x + 0.42, at[1], self.said(size), fontsize=LABEL_FONT, va="center", color="#555555")
+            x += 0.42 + text_width(self.said(size), LABEL_FONT) + 0.25
         if self.left_out:
             axes.text(x, at[1], f"{self.left_out} sites are not drawn", fontsize=LABEL_FONT, va="center")
+
+
+def _width(size: float, most: float) -> float:
+    """Grows with the root of the bytes, so that small streams can still be seen."""
+    return float(_LEAST + (_MOST - _LEAST) * np.sqrt(size / most)) if most else _LEAST
+
+
+def _arrow(axes: Any, arrow: Arrow, width: float) -> None:
+    from matplotlib.patches import Polygon
+
+    colour = _COLOURS[arrow.shipped.query % len(_COLOURS)]
+    outline = _outline(arrow.curve, width)
+    # A white rim, outside the arrow, keeps it apart from the wider ones that it crosses.
+    axes.add_patch(Polygon(outline, facecolor="white", edgecolor="white", linewidth=1.8, zorder=2))
+    axes.add_patch(Polygon(outline, facecolor=colour, edgecolor="none", zorder=2))
+    if arrow.at is not None:
+        axes.text(
+            *arrow.at, "\n".join(arrow.shipped.label), fontsize=LABEL_FONT, ha="center", va="center",
+            linespacing=LINE, color="#222222", zorder=5,
+            bbox={"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.85},
+        )  # fmt: skip
 
 
 def _box(axes: Any, box: Box) -> None:

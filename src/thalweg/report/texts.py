@@ -1,9 +1,10 @@
-"""What a picture of a plan says: a line for each operator at its site, a label for each shipment."""
+"""What pictures of plans and of runs say: a line for each operator at its site, a label for each shipment."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from thalweg.cost.price import shipments
 from thalweg.plan.deployment import TUPLES, Edge, Operator
@@ -22,35 +23,43 @@ _BETWEEN = _ORDER.index("step")  # where other kinds stand
 
 @dataclass(frozen=True)
 class Shipped:
-    """All that a query ships from one site to another."""
+    """All that a query ships from one site to another: `size` is bytes a second, or those of a whole run."""
 
     source: str
     target: str
     query: int
-    bytes_per_s: float
+    size: float
     label: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Line:
-    """What is done at a site, and of which kind that is."""
+    """What is done at a site, of which kind that is, and with which stream, if it is a source."""
 
     kind: str
     text: str
+    stream: str = ""
 
 
-def lines_of(plan: Plan) -> dict[str, list[Line]]:
-    """What is done at each site, in the order of the data's way; the same said twice is said once."""
+def lines_of(plan: Plan, read: Mapping[str, int] | None = None) -> dict[str, list[Line]]:
+    """What is done at each site, in the order of the data's way; the same said twice is said once.
+
+    `read` is how many tuples of each stream a run has read.
+    """
     told: dict[str, Counter[Line]] = {}
     several = len(plan.queries) > 1
     for query in plan.queries:
         own: dict[str, Counter[Line]] = {}
         for operator in query.deployment.operators:
-            line = Line(operator.kind, _line(operator, query.query if several else ""))
+            stream = str(operator.details.get("stream", "")) if operator.kind == "source" else ""
+            line = Line(operator.kind, _line(operator, query.query if several else ""), stream)
             own.setdefault(operator.site, Counter())[line] += 1
         for site, lines in own.items():
             told[site] = told.get(site, Counter()) | lines
-    return {site: _shortened(lines) for site, lines in told.items()}
+    found = {site: _shortened(lines) for site, lines in told.items()}
+    if read:
+        return {site: [_counted(line, read) for line in lines] for site, lines in found.items()}
+    return found
 
 
 def shipped_by(plan: Plan) -> list[Shipped]:
@@ -70,10 +79,32 @@ def amount(bytes_per_s: float) -> str:
     >>> amount(0.0696), amount(54.03), amount(12_345_678)
     ('0.0696 bytes/s', '54.03 bytes/s', '12.35 MB/s')
     """
+    return f"{volume(bytes_per_s)}/s"
+
+
+def volume(size: float) -> str:
+    """Bytes as people read them.
+
+    >>> volume(0), volume(999), volume(52_024), volume(3e9)
+    ('0 bytes', '999 bytes', '52.02 kB', '3 GB')
+    """
     for factor, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if bytes_per_s >= factor:
-            return f"{bytes_per_s / factor:.4g} {unit}/s"
-    return f"{bytes_per_s:.4g} bytes/s"
+        if size >= factor:
+            return f"{size / factor:.4g} {unit}"
+    return f"{size:.4g} bytes"
+
+
+def saving(shipped: float, central: float) -> str:
+    """How what was shipped compares with shipping every stream whole to one site.
+
+    >>> saving(52_024, 793_392), saving(30, 20), saving(0, 8), saving(8, 0)
+    ('15.3 times less', '1.5 times more', 'less', 'no less')
+    """
+    if shipped and shipped < central:
+        return f"{central / shipped:.1f} times less"
+    if central and shipped > central:
+        return f"{shipped / central:.1f} times more"
+    return "less" if shipped < central else "no less"
 
 
 def number(cost: float) -> str:
@@ -113,6 +144,11 @@ def _line(operator: Operator, query: str) -> str:
     method = f" {details['method']}" if "method" in details else ""
     kind = "bloom" if details.get("bloom") else operator.kind
     return f"{kind}{method} {names(streams)}" + (f" ({query})" if query else "")
+
+
+def _counted(line: Line, read: Mapping[str, int]) -> Line:
+    """A source, with how much of it was read."""
+    return replace(line, text=f"{line.text}: {read[line.stream]:,}") if line.stream in read else line
 
 
 def _shortened(lines: Counter[Line]) -> list[Line]:
