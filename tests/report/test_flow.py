@@ -36,7 +36,7 @@ def test_the_picture_names_sites_streams_ways_and_the_central_plan(ran, tmp_path
     found, known = ran
     flow.draw(found, known, tmp_path / "network.svg")
     said = texts(tmp_path / "network.svg")
-    assert {"n1", "n2", "n3", "sink q", "source s1: 1,002", "join s1, s2, s3"} <= said
+    assert {"n1", "n2", "n3", "sink q", "source s1: 1,002 read", "join s1, s2, s3"} <= said
     assert {"8 bytes, 1 tuple", "5 kB, 500 tuples", "no tuples"} <= said
     assert {"shipped by optimal: 5.008 kB", "every stream whole to one site: 10.02 kB"} <= said
     assert "q: 77 results, planner optimal" in said

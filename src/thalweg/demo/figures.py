@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from thalweg.demo.packets import QUERY, ROUTERS
+from thalweg.report.flow import Flow
+
+LIVE, CENTRAL = "run", "central"
+"""The folders of the two runs."""
 
 
 @dataclass(frozen=True)
@@ -32,17 +37,52 @@ class Latency:
 
 
 @dataclass(frozen=True)
-class Figures:
-    """What came in, what came out, how fast, and whether it was right."""
+class Ran:
+    """What one plan came to: what it shipped, and what DuckDB says of its results."""
 
-    rows_in: Mapping[str, int]
+    flow: Flow
     late: int
-    results: int
     batches: int
-    seconds: float
-    latency: Latency | None
     verified: bool
     expected: int
+
+    @classmethod
+    def read_from(cls, folder: Path, verdict: Mapping[str, Any]) -> Ran:
+        metrics = json.loads((folder / "metrics.json").read_text())
+        return cls(
+            Flow.read_from(folder),
+            sum(metrics["late_rows"].values()),
+            metrics["batches"],
+            bool(verdict["same"]),
+            int(verdict["expected"]),
+        )
+
+    @property
+    def results(self) -> int:
+        return self.flow.results[QUERY]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "planner": self.flow.planner,
+            "results": self.results,
+            "late_rows": self.late,
+            "verified": self.verified,
+            "shipped": {
+                "tuples": sum(way.tuples for way in self.flow.shipped),
+                "payload_bytes": self.flow.payload,
+                "bytes": self.flow.bytes,
+            },
+        }
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What came in, what came out, how fast, what each plan shipped, and whether it was right."""
+
+    live: Ran
+    central: Ran
+    seconds: float
+    latency: Latency | None
     arrived: np.ndarray = field(repr=False)
     """When each packet was handed on, in seconds since the replay began."""
     published: np.ndarray = field(repr=False)
@@ -51,16 +91,30 @@ class Figures:
     """The latency of each result that was complete after the replay began."""
 
     @property
+    def rows_in(self) -> Mapping[str, int]:
+        return self.live.flow.read
+
+    @property
     def rows_per_s(self) -> float:
         return sum(self.rows_in.values()) / self.seconds if self.seconds else 0.0
 
+    @property
+    def verified(self) -> bool:
+        """Both gave what DuckDB says, of the same packets: so they gave the same."""
+        return self.live.verified and self.central.verified and self.live.expected == self.central.expected
+
+    @property
+    def times_less(self) -> float | None:
+        """How many times more the central plan shipped."""
+        return self.central.flow.payload / self.live.flow.payload if self.live.flow.payload else None
+
     def to_json(self) -> dict[str, Any]:
-        latency = self.latency
+        latency, times = self.latency, self.times_less
         return {
             "input_rows": dict(self.rows_in),
-            "late_rows": self.late,
-            "results": self.results,
-            "batches": self.batches,
+            "late_rows": self.live.late,
+            "results": self.live.results,
+            "batches": self.live.batches,
             "seconds": round(self.seconds, 3),
             "rows_per_s": round(self.rows_per_s, 1),
             "latency_s": None
@@ -70,29 +124,27 @@ class Figures:
                 "p95": round(latency.p95, 3),
                 "max": round(latency.greatest, 3),
             },
+            "plans": [self.live.to_json(), self.central.to_json()],
+            "times_less": None if times is None else round(times, 2),
             "verified": self.verified,
         }
 
 
-def read_figures(home: Path, metrics: Mapping[str, Any], verdict: Mapping[str, Any], begun: float) -> Figures:
+def read_figures(home: Path, live: Ran, central: Ran, begun: float) -> Figures:
     """The figures of a demonstration in `home` whose replay began at this time."""
     arrived = np.concatenate(
         [in_seconds(pq.read_table(home / "packets" / router, columns=["sent"])["sent"]) for router in ROUTERS]
     )
-    sent, published = _results(home / "run" / "results" / QUERY)
+    sent, published = _results(home / LIVE / "results" / QUERY)
     # Results of the first portion alone measure how long Spark takes to start, not how long a result takes.
     warm = sent > begun
     delays = published[warm] - sent[warm]
     end = float(published.max()) if len(published) else float(arrived.max())
     return Figures(
-        rows_in=metrics["input_rows"],
-        late=sum(metrics["late_rows"].values()),
-        results=metrics["output_rows"][QUERY],
-        batches=metrics["batches"],
+        live=live,
+        central=central,
         seconds=end - begun,
         latency=Latency.of(delays),
-        verified=bool(verdict["same"]),
-        expected=int(verdict["expected"]),
         arrived=arrived - begun,
         published=published - begun,
         delays=delays,

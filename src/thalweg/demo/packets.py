@@ -1,7 +1,10 @@
 """Packets at three routers, made up on the spot, and the catalog and query over them.
 
-The question is that of the semijoin paper's example 1: which packets with the same destination passed all
-three routers within the same time?
+Behind each router is a network of twelve hosts. Most packets that a router sees go to hosts of its own
+network, some to more than others; few go to the hosts behind the other two, and few to the rest of the world,
+where no address is known by name. So what is popular at one router is rare at the others, as in example 1 of
+the PMJoin paper. The question is: which packets to the same host passed all three routers within the same
+time?
 """
 
 from __future__ import annotations
@@ -11,12 +14,20 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-ROUTERS = ("router1", "router2", "router3")
+PACKETS_PER_S = {"router1": 400.0, "router2": 300.0, "router3": 250.0}
+ROUTERS = tuple(PACKETS_PER_S)
 QUERY = "routers"
+HOSTS = 12
+OWN, OTHER = 0.94, 0.02  # the share of a router's own network, and of each other one; the rest goes elsewhere
+ELSEWHERE = 2_000  # addresses
+WINDOW_MS = 500  # how long a packet is alive where routers see as many as PACKETS_PER_S says
+
+LATENESS_S = 1
 _LATE_EVERY = 10  # every so many files of a router ...
 _LATE_PACKETS = 3  # ... there are packets ...
 _LATE_BY_US = 60_000_000  # ... that took a detour of a minute
-_JITTER_US = 300_000
+_ON_ITS_WAY_US = 300_000
+_AT_ONCE = _LATE_EVERY - 1  # files of a router that a batch reads at most: late packets come after them
 
 SCHEMA = pa.schema(
     [
@@ -28,14 +39,46 @@ SCHEMA = pa.schema(
 )
 
 
+def rates(router: str) -> dict[str, float]:
+    """Packets a second that a router sees for each host, by address.
+
+    >>> seen = rates("router1")
+    >>> round(seen["10.1.0.1"], 3), round(seen["10.2.0.1"], 3), round(sum(seen.values()))
+    (76.519, 0.367, 392)
+    """
+    zipf = np.arange(1, HOSTS + 1) ** -0.6
+    zipf /= zipf.sum()
+    found: dict[str, float] = {}
+    for n, network in enumerate(ROUTERS, 1):
+        # Seen from outside, the hosts that are most popular inside are the least.
+        shares = OWN * zipf if network == router else OTHER * zipf[::-1]
+        found |= {f"10.{n}.0.{h}": float(s) * PACKETS_PER_S[router] for h, s in enumerate(shares, 1)}
+    return found
+
+
+def destinations(rng: np.random.Generator, router: str, count: int) -> pa.Array:
+    """Where so many packets go that a router sees, drawn by lot."""
+    known = rates(router)
+    shares = np.array([*known.values(), 0.0]) / PACKETS_PER_S[router]
+    shares[-1] = 1 - shares.sum()
+    which = rng.choice(len(shares), count, p=shares)
+    away = rng.integers(0, ELSEWHERE, count)
+    names = [*known, *(f"10.9.{a >> 8}.{a & 255}" for a in range(ELSEWHERE))]
+    return pa.array(names).take(pa.array(np.where(which < len(known), which, len(known) + away)))
+
+
+def sizes(rng: np.random.Generator, count: int) -> pa.Array:
+    """How large so many packets are."""
+    return pa.array(rng.integers(64, 1500, count))
+
+
 @dataclass(frozen=True)
 class Traffic:
-    """How much passes each router, and in what portions it is handed on."""
+    """How much passes the routers, and in what portions it is handed on. `rate` is that of the busiest."""
 
-    rate: int = 5_000
-    seconds: float = 15.0
+    rate: int = 2_000
+    seconds: float = 10.0
     interval_s: float = 0.5
-    window_s: int = 5
     seed: int = 7
 
     def __post_init__(self) -> None:
@@ -48,55 +91,85 @@ class Traffic:
         return max(1, round(self.seconds / self.interval_s))
 
     @property
-    def addresses(self) -> int:
-        """As many as a window holds packets: that gives about one result a packet."""
-        return self.rate * self.window_s
+    def faster(self) -> float:
+        """How many times as many packets there are as PACKETS_PER_S says."""
+        return self.rate / max(PACKETS_PER_S.values())
 
-    def portion(self, router: int, number: int, now_us: int) -> pa.Table:
+    @property
+    def window_ms(self) -> int:
+        """The more packets, the shorter they are alive: that gives as many results a packet."""
+        return max(1, round(WINDOW_MS / self.faster))
+
+    def count(self, router: str) -> int:
+        """How many packets a router hands on at a time."""
+        return max(1, round(PACKETS_PER_S[router] * self.faster * self.interval_s))
+
+    def portion(self, router: str, number: int, now_us: int) -> pa.Table:
         """What a router hands on at this moment: the packets of the last interval, not quite in order."""
-        rng = np.random.default_rng([self.seed, router, number])
-        span = round(self.interval_s * 1e6)
-        count = max(1, round(self.rate * self.interval_s))
-        ts = now_us - rng.integers(0, span, count) - rng.integers(0, _JITTER_US, count)
+        rng = np.random.default_rng([self.seed, number, *router.encode()])
+        count = self.count(router)
+        ts = now_us - rng.integers(0, round(self.interval_s * 1e6), count)
+        ts -= rng.integers(0, _ON_ITS_WAY_US, count)
         if number % _LATE_EVERY == _LATE_EVERY - 1:
             ts[:_LATE_PACKETS] -= _LATE_BY_US
-        columns = {
-            "ts": pa.array(ts, pa.int64()).cast(SCHEMA.field("ts").type),
-            "dest": _address_names(rng.integers(0, self.addresses, count)),
-            "size": pa.array(rng.integers(64, 1500, count)),
-            "sent": pa.array(np.full(count, now_us)).cast(SCHEMA.field("sent").type),
-        }
-        return pa.table(columns, schema=SCHEMA)
+        return _table(ts, destinations(rng, router, count), sizes(rng, count), now_us)
+
+    @property
+    def silence_s(self) -> float:
+        """After so long a silence, a packet tells that all before it have come and are alive no more."""
+        return LATENESS_S + (self.window_ms + 500) / 1000
+
+    def last(self, router: str, now_us: int) -> pa.Table:
+        """The packet after the silence, to an address that no other router sees."""
+        dest = pa.array([f"10.8.0.{1 + ROUTERS.index(router)}"])
+        return _table(np.array([now_us]), dest, pa.array([64]), now_us)
 
     def catalog(self) -> str:
-        """The catalog's YAML; paths are relative to it."""
+        """The catalog's YAML, each router at its own site; paths are relative to it."""
         streams = "".join(
             f"  {name}:\n"
-            "    site: here\n"
+            f"    site: site{n}\n"
             "    time: ts\n"
-            "    lateness: 10 seconds\n"
+            f"    lateness: {LATENESS_S} second\n"
             "    schema: {ts: timestamp, dest: string, size: long, sent: timestamp}\n"
-            f"    source: {{format: parquet, options: {{path: packets/{name}}}}}\n"
-            f"    stats: {{rate: {self.rate}, distinct: {{dest: {self.addresses}}}}}\n"
-            for name in ROUTERS
+            "    source:\n"
+            "      format: parquet\n"
+            f"      options: {{path: packets/{name}, maxFilesPerTrigger: {_AT_ONCE}}}\n"
+            "    stats:\n"
+            f"      rate: {PACKETS_PER_S[name] * self.faster:g}\n"
+            "      widths: {dest: 8}\n"
+            f"      distinct: {{dest: {len(ROUTERS) * HOSTS + ELSEWHERE}}}\n"
+            "      rates:\n"
+            "        dest:\n"
+            + "".join(f"          {host}: {rate * self.faster:.4g}\n" for host, rate in rates(name).items())
+            for n, name in enumerate(ROUTERS, 1)
         )
-        return f"sites: {{here: {{}}}}\nstreams:\n{streams}"
+        return (
+            "sites: {site1: {}, site2: {}, site3: {}}\n"
+            "links:\n"
+            "  pairs:\n"
+            "    - {between: [site1, site2], latency_ms: 20, mbps: 50, usd_per_gb: 0.02}\n"
+            "    - {between: [site2, site3], latency_ms: 30, mbps: 20, usd_per_gb: 0.05}\n"
+            "    - {between: [site1, site3], latency_ms: 45, mbps: 20, usd_per_gb: 0.09}\n"
+            f"streams:\n{streams}"
+        )
 
     def query(self) -> str:
         """The query: `sent` is when the last of a result's packets was handed on."""
-        window = f"[RANGE {self.window_s} SECONDS]"
+        window = f"[RANGE {self.window_ms} MILLISECONDS]"
         return (
-            "SELECT a.dest, a.ts AS ts1, b.ts AS ts2, c.ts AS ts3, a.size + b.size + c.size AS bytes,\n"
+            "SELECT a.dest, a.size + b.size + c.size AS bytes,\n"
             "       greatest(a.sent, b.sent, c.sent) AS sent, result_time\n"
             f"FROM router1 {window} a, router2 {window} b, router3 {window} c\n"
             "WHERE a.dest = b.dest AND b.dest = c.dest\n"
         )
 
 
-def _address_names(numbers: np.ndarray) -> pa.Array:
-    """Addresses of the private network 10.0.0.0/8.
-
-    >>> _address_names(np.array([0, 258])).to_pylist()
-    ['10.0.0.0', '10.0.1.2']
-    """
-    return pa.array([f"10.{n >> 16 & 255}.{n >> 8 & 255}.{n & 255}" for n in numbers.tolist()])
+def _table(ts: np.ndarray, dest: pa.Array, size: pa.Array, now_us: int) -> pa.Table:
+    columns = {
+        "ts": pa.array(ts, pa.int64()).cast(SCHEMA.field("ts").type),
+        "dest": dest,
+        "size": size,
+        "sent": pa.array(np.full(len(ts), now_us)).cast(SCHEMA.field("sent").type),
+    }
+    return pa.table(columns, schema=SCHEMA)

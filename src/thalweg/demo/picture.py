@@ -1,4 +1,4 @@
-"""Draws what happened: one address at three routers, the traffic over time, and how long results took."""
+"""Draws what happened: what flowed between sites by either plan, and how the live run went."""
 
 from __future__ import annotations
 
@@ -6,67 +6,68 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from thalweg.demo.figures import Figures, in_seconds
+from thalweg.catalog.load import load
+from thalweg.demo.figures import LIVE, Figures, in_seconds
 from thalweg.demo.packets import QUERY, ROUTERS
+from thalweg.report.flow import drawing
+from thalweg.report.map import together
 
 _COLOURS = ("#1b6ca8", "#2a9d8f", "#e09f3e")
 _RESULT = "#c1121f"
-_FEW, _SOME = 2, 5  # results of the address that is shown: enough to see, few enough to tell apart
+_BELOW = 3.2  # inches for what is drawn below the networks
+_LEFT, _BETWEEN, _RIGHT = 0.8, 0.7, 0.3
+_SHOWN = 3  # windows before and after the result in the middle
+_STEP, _LAYERS = 0.07, 11
 
 
 def draw(home: Path, figures: Figures, window_s: float, path: Path) -> None:
     """Write the picture of the demonstration in `home`, whose packets are alive for `window_s`."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 5.6), layout="constrained")
-    axes = figure.subplot_mosaic([["lanes", "lanes"], ["flow", "delay"]])
-    _lanes(axes["lanes"], home, window_s)
-    _flow(axes["flow"], figures)
-    _delay(axes["delay"], figures)
-    for each in axes.values():
-        each.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=110)
+    catalog = load(home / "catalog.yaml")
+    networks = [drawing(ran.flow, catalog) for ran in (figures.live, figures.central)]
+    figure = together(networks, below=_BELOW)
+    wide, high = figure.get_size_inches()
+    inner = (wide - _LEFT - 2 * _BETWEEN - _RIGHT) / 4
+    left = _LEFT
+    for panel, width in (("lanes", 2 * inner), ("flow", inner), ("delay", inner)):
+        axes = figure.add_axes((left / wide, 0.55 / high, width / wide, (_BELOW - 1.0) / high))
+        if panel == "lanes":
+            _lanes(axes, home, window_s)
+        else:
+            (_flow if panel == "flow" else _delay)(axes, figures)
+        axes.spines[["top", "right"]].set_visible(False)
+        left += width + _BETWEEN
+    figure.savefig(path, dpi=100)
 
 
 def _lanes(axes: Any, home: Path, window_s: float) -> None:
     """The packets to one address as bars as long as they are alive, and the moments of its results."""
-    results = pq.read_table(home / "run" / "results" / QUERY, columns=["dest", "result_time"])
-    chosen = _choose(results)
-    if chosen is None:
+    results = pq.read_table(home / LIVE / "results" / QUERY, columns=["dest", "result_time"])
+    if not results.num_rows:
         axes.set_title("no results", loc="left", fontsize=9)
         return
-    moments = in_seconds(results.filter(pc.equal(results["dest"], chosen))["result_time"])
-    begin = float(moments.min())
+    chosen = min(results["dest"].to_pylist())
+    moments = np.sort(in_seconds(results.filter(pc.equal(results["dest"], chosen))["result_time"]))
+    begin = float(moments[len(moments) // 2])
     for lane, router in enumerate(ROUTERS):
         table = pq.read_table(home / "packets" / router, columns=["ts"], filters=[("dest", "==", chosen)])
         starts = np.sort(in_seconds(table["ts"])) - begin
+        starts = starts[np.abs(starts) <= (_SHOWN + 1) * window_s]
         # Bars of packets that are alive at the same moment lie above each other.
-        heights = len(ROUTERS) - 1 - lane + 0.2 * (np.arange(len(starts)) % 3 - 1)
-        axes.barh(heights, window_s, left=starts, height=0.16, color=_COLOURS[lane], alpha=0.8)
+        heights = len(ROUTERS) - 1 - lane + _STEP * (np.arange(len(starts)) % _LAYERS - _LAYERS // 2)
+        axes.barh(heights, window_s, left=starts, height=0.8 * _STEP, color=_COLOURS[lane], alpha=0.8)
     for moment in moments - begin:
         axes.axvline(moment, color=_RESULT, linewidth=1)
     axes.set_yticks(range(len(ROUTERS)), reversed(ROUTERS))
-    axes.set_xlim(-2 * window_s, float(moments.max()) - begin + 2 * window_s)
+    axes.set_xlim(-_SHOWN * window_s, _SHOWN * window_s)
     axes.set_xlabel("seconds of event time")
     axes.set_title(
         f"packets to {chosen}, each alive for {window_s:g} s; red: one of each router, all alive: a result",
         loc="left",
         fontsize=9,
     )
-
-
-def _choose(results: pa.Table) -> str | None:
-    """An address with a few results, the first by name; any other if there is none such."""
-    counted = results.group_by("dest").aggregate([([], "count_all")]).sort_by("dest")
-    counts = np.asarray(counted["count_all"])
-    fitting = np.flatnonzero((counts >= _FEW) & (counts <= _SOME))
-    if len(counts) == 0:
-        return None
-    return str(counted["dest"][int(fitting[0]) if len(fitting) else 0].as_py())
 
 
 def _flow(axes: Any, figures: Figures) -> None:

@@ -1,14 +1,17 @@
 """Plays the demonstration: `thalweg run` joins the streams live while packets are replayed into them.
 
-The run is stopped when it has read everything; `thalweg verify` then recomputes all results with DuckDB. The
-run could go on from there: what it left is an ordinary folder of a run that was stopped.
+It runs by the plan that `auto` chooses, and is stopped when all results are out. It could go on from there:
+what it left is an ordinary folder of a run that was stopped. Then the same packets are joined by the central
+plan, and `thalweg verify` recomputes the results of both with DuckDB.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -20,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from thalweg.demo.figures import Figures, read_figures
+from thalweg.demo.figures import CENTRAL, LIVE, Figures, Ran, read_figures
 from thalweg.demo.packets import QUERY, Traffic
 from thalweg.demo.picture import draw
 from thalweg.demo.replay import Replay
@@ -31,6 +34,7 @@ PICTURE = "demo.png"
 _PATIENCE_S = 120.0
 _GRACE_S = 20.0
 _POLL_S = 0.1
+_QUIET_S = 1.5
 
 
 class DemoError(Exception):
@@ -39,12 +43,17 @@ class DemoError(Exception):
 
 @dataclass(frozen=True)
 class Moment:
-    """How far it has come: packets handed on, packets read, results."""
+    """How far it has come: packets handed on, packets read, results, and the payload between sites.
+
+    `central` is what that would have been by now with all packets shipped to one site.
+    """
 
     sent: int
     read: int
     results: int
     seconds: float
+    shipped: int = 0
+    central: int = 0
 
 
 class Audience(Protocol):
@@ -69,21 +78,22 @@ def play(out: Path, traffic: Traffic, audience: Audience) -> Figures:
 
 def _play(home: Path, traffic: Traffic, replay: Replay, audience: Audience) -> Figures:
     run = _Run(home, replay, audience)
-    audience.step("starting Spark and joining a first portion")
+    audience.step("starting Spark, with a site for each router, and joining a first portion")
     replay.warm_up()
-    with _child(home, "run", *_GIVEN) as child:
+    with _series(home) as child:
+        _say(child, home, "run", *_given(LIVE))
         run.wait_until(lambda: run.read > 0, child)
-        audience.step("replaying the packets of three routers, live, and joining them")
+        audience.step("replaying the packets of three routers, live, and joining them across sites")
         replay.start()
-        run.wait_until(lambda: replay.done.is_set() and run.read >= run.sent, child)
-        child.send_signal(signal.SIGTERM)
+        run.wait_until(lambda: replay.done.is_set() and run.read >= run.sent and run.is_quiet(), child)
+        audience.step("joining the same packets by the central plan, all at one site")
+        child.send_signal(signal.SIGTERM)  # ends the run, and not what runs it
+        _say(child, home, "run", *_given(CENTRAL), "--once", "--planner", "simple")
         _end(child, home)
-    audience.step("stopped; recomputing the query with DuckDB")
-    with _child(home, "verify", *_GIVEN, "--json", out=home / "verdict.json") as child:
-        _end(child, home, accepted=(0, 1))
-    assert replay.begun is not None
-    figures = read_figures(home, run.metrics(), _verdict(home), replay.begun)
-    draw(home, figures, traffic.window_s, home / PICTURE)
+    audience.step("recomputing the results of both with DuckDB")
+    live, central = (Ran.read_from(home / out, _verify(home, out)) for out in (LIVE, CENTRAL))
+    figures = read_figures(home, live, central, replay.begun or 0.0)
+    draw(home, figures, traffic.window_ms / 1000, home / PICTURE)
     return figures
 
 
@@ -94,12 +104,25 @@ class _Run:
     home: Path
     replay: Replay
     audience: Audience
+    quiet_since: tuple[str, float] | None = None
 
     def metrics(self) -> Mapping[str, Any]:
         try:
-            return dict(json.loads((self.home / "run" / "metrics.json").read_text()))
+            return dict(json.loads((self.home / LIVE / "metrics.json").read_text()))
         except FileNotFoundError:
-            return {"input_rows": {}, "output_rows": {}, "elapsed_s": 0.0}
+            return {"input_rows": {}, "output_rows": {}, "shipped": [], "elapsed_s": 0.0}
+
+    def is_quiet(self) -> bool:
+        """Whether no batch is under way, and none has been for a while: nothing is between the sites."""
+        checkpoint = self.home / LIVE / "_thalweg" / "checkpoint"
+        begun, done = (
+            max((p.name for p in (checkpoint / part).glob("[0-9]*")), key=int, default="")
+            for part in ("offsets", "commits")
+        )
+        now = time.monotonic()
+        if begun != done or self.quiet_since is None or self.quiet_since[0] != done:
+            self.quiet_since = (done, now)
+        return now - self.quiet_since[1] >= _QUIET_S
 
     @property
     def sent(self) -> int:
@@ -118,32 +141,66 @@ class _Run:
                 raise DemoError(f"the replay failed: {self.replay.error}")
             if child.poll() is not None:
                 raise DemoError(_why(self.home, "thalweg run ended too early"))
-            metrics, now = self.metrics(), time.monotonic()
-            read, results = (sum(metrics[part].values()) for part in ("input_rows", "output_rows"))
-            if (self.sent, read) != last:
-                last, moved = (self.sent, read), now
+            now = time.monotonic()
+            moment = self._moment(now - begun)
+            if (moment.sent, moment.read) != last:
+                last, moved = (moment.sent, moment.read), now
             if now - moved > _PATIENCE_S:
                 raise DemoError(_why(self.home, f"no progress in {_PATIENCE_S:.0f} s"))
-            self.audience.moment(Moment(self.sent, read, results, now - begun))
+            self.audience.moment(moment)
             time.sleep(_POLL_S)
+        self.audience.moment(self._moment(time.monotonic() - begun))
+
+    def _moment(self, seconds: float) -> Moment:
         metrics = self.metrics()
         read, results = (sum(metrics[part].values()) for part in ("input_rows", "output_rows"))
-        self.audience.moment(Moment(self.sent, read, results, time.monotonic() - begun))
+        shipped = sum(way["payload_bytes"] for way in metrics["shipped"])
+        return Moment(self.sent, read, results, seconds, shipped, metrics.get("central_payload_bytes", 0))
 
 
-_GIVEN = (f"{QUERY}.sql", "--catalog", "catalog.yaml", "--out", "run")
+def _given(out: str) -> tuple[str, ...]:
+    return f"{QUERY}.sql", "--catalog", "catalog.yaml", "--out", out
+
+
+def _verify(home: Path, out: str) -> Mapping[str, Any]:
+    """What DuckDB says of the results of a run."""
+    answer = home / f"{out}-verdict.json"
+    arguments = ("verify", *_given(out), "--json")
+    _log(home, arguments)
+    with _child(home, "thalweg", *arguments, out=answer) as child:
+        _end(child, home, accepted=(0, 1))
+    try:
+        return dict(json.loads(answer.read_text()))
+    except ValueError:
+        raise DemoError(_why(home, "thalweg verify gave no verdict")) from None
 
 
 @contextmanager
-def _child(home: Path, *arguments: str, out: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
-    """A command of Thalweg in a process of its own, which is gone afterwards."""
-    command = [sys.executable, "-m", "thalweg", *arguments]
+def _series(home: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that runs the commands which `_say` tells it, and is gone afterwards."""
+    with _child(home, "thalweg.cli.series", stdin=subprocess.PIPE) as child:
+        yield child
+
+
+def _say(child: subprocess.Popen[bytes], home: Path, *arguments: str) -> None:
+    assert child.stdin is not None
+    _log(home, arguments)
+    # That it has ended already, its status will tell.
+    with contextlib.suppress(BrokenPipeError):
+        child.stdin.write(f"{shlex.join(arguments)}\n".encode())
+        child.stdin.flush()
+
+
+@contextmanager
+def _child(
+    home: Path, module: str, *arguments: str, out: Path | None = None, stdin: int = subprocess.DEVNULL
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A module of Thalweg in a process of its own, which is gone afterwards."""
+    command = [sys.executable, "-m", module, *arguments]
     with (home / "run.log").open("ab") as log, (out or Path(os.devnull)).open("wb") as answer:
-        log.write(f"$ thalweg {' '.join(arguments)}\n".encode())
-        log.flush()
         # In a session of its own, so that Ctrl-C comes to us alone and we end the child in good order.
         child = subprocess.Popen(
-            command, cwd=home, stdin=subprocess.DEVNULL, stdout=answer, stderr=log, start_new_session=True
+            command, cwd=home, stdin=stdin, stdout=answer, stderr=log, start_new_session=True
         )
         try:
             yield child
@@ -151,7 +208,15 @@ def _child(home: Path, *arguments: str, out: Path | None = None) -> Iterator[sub
             _stop(child)
 
 
+def _log(home: Path, arguments: Sequence[str]) -> None:
+    with (home / "run.log").open("a") as log:
+        log.write(f"$ thalweg {shlex.join(arguments)}\n")
+
+
 def _stop(child: subprocess.Popen[bytes]) -> None:
+    if child.stdin is not None:
+        with contextlib.suppress(BrokenPipeError):
+            child.stdin.close()
     if child.poll() is None:
         child.terminate()
         try:
@@ -162,19 +227,16 @@ def _stop(child: subprocess.Popen[bytes]) -> None:
 
 
 def _end(child: subprocess.Popen[bytes], home: Path, accepted: Sequence[int] = (0,)) -> None:
+    """Wait until a process has done all that it was told."""
+    if child.stdin is not None:
+        with contextlib.suppress(BrokenPipeError):
+            child.stdin.close()
     try:
         status = child.wait(_PATIENCE_S)
     except subprocess.TimeoutExpired:
         raise DemoError(_why(home, f"a command did not end in {_PATIENCE_S:.0f} s")) from None
     if status not in accepted:
         raise DemoError(_why(home, f"a command ended with status {status}"))
-
-
-def _verdict(home: Path) -> Mapping[str, Any]:
-    try:
-        return dict(json.loads((home / "verdict.json").read_text()))
-    except ValueError:
-        raise DemoError(_why(home, "thalweg verify gave no verdict")) from None
 
 
 def _why(home: Path, what: str) -> str:

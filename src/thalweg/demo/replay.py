@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from thalweg.demo.packets import ROUTERS, Traffic
@@ -50,16 +51,28 @@ class Replay:
 
     def warm_up(self) -> None:
         """Hand on a first portion, on which the engine can get up to speed."""
-        self._hand_on(0)
+        for router in ROUTERS:
+            self._write(router, 0, self._traffic.portion(router, 0, self._now_us()))
 
     def run(self) -> None:
-        """All portions after the first, each at its time."""
-        begun = self._clock()
-        for number in range(1, self._traffic.files + 1):
-            wait = begun + number * self._traffic.interval_s - self._clock()
-            if not self._sleep(max(0.0, wait)):
+        """All portions after the first, each at its time, and after a silence one last packet at each router.
+
+        A packet that is still alive, or that others may still come before, could get further results. The
+        last ones let the sites know that this is over.
+        """
+        begun, files = self._clock(), self._traffic.files
+        for number in range(1, files + 1):
+            if not self._until(begun + number * self._traffic.interval_s):
                 return
-            self._hand_on(number)
+            for router in ROUTERS:
+                self._write(router, number, self._traffic.portion(router, number, self._now_us()))
+        if self._until(self._clock() + self._traffic.silence_s):
+            for router in ROUTERS:
+                self._write(router, files + 1, self._traffic.last(router, self._now_us()))
+
+    def _until(self, moment: float) -> bool:
+        """Wait for a moment; whether to go on then."""
+        return self._sleep(max(0.0, moment - self._clock()))
 
     def _run(self) -> None:
         try:
@@ -69,11 +82,12 @@ class Replay:
         finally:
             self.done.set()
 
-    def _hand_on(self, number: int) -> None:
-        for place, router in enumerate(ROUTERS):
-            table = self._traffic.portion(place, number, round(self._clock() * 1e6))
-            target = self._folder / router / f"{number:05d}.parquet"
-            draft = target.with_name(f".{target.name}")  # Spark does not see names that begin with a dot
-            pq.write_table(table, draft)
-            draft.replace(target)
-            self.sent[router] += table.num_rows
+    def _now_us(self) -> int:
+        return round(self._clock() * 1e6)
+
+    def _write(self, router: str, number: int, table: pa.Table) -> None:
+        target = self._folder / router / f"{number:05d}.parquet"
+        draft = target.with_name(f".{target.name}")  # Spark does not see names that begin with a dot
+        pq.write_table(table, draft)
+        draft.replace(target)
+        self.sent[router] += table.num_rows

@@ -148,7 +148,7 @@ def _line(operator: Operator, query: str) -> str:
 
 def _counted(line: Line, read: Mapping[str, int]) -> Line:
     """A source, with how much of it was read."""
-    return replace(line, text=f"{line.text}: {read[line.stream]:,}") if line.stream in read else line
+    return replace(line, text=f"{line.text}: {read[line.stream]:,} read") if line.stream in read else line
 
 
 def _shortened(lines: Counter[Line]) -> list[Line]:
