@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "programs": {"errors", "kernel", "query", "plan", "catalog"},
     "spark": {"errors", "kernel", "programs", "catalog", "query", "plan"},
     "bench": {"errors", "kernel", "programs", "query", "spark", "catalog", "plan", "cost", "planners"},
-    "demo": {"errors"},
+    "demo": {"errors", "catalog", "query", "plan", "cost", "planners", "report"},
     "cli": {
         *("errors", "catalog", "query", "plan", "cost", "planners", "report"),
         *("oracle", "spark", "bench", "demo"),

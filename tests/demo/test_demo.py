@@ -6,9 +6,11 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
@@ -17,13 +19,15 @@ from thalweg.catalog import load
 from thalweg.cli import demo as command
 from thalweg.cli.main import invoke
 from thalweg.demo import play
-from thalweg.demo.figures import Latency, read_figures
-from thalweg.demo.packets import QUERY, ROUTERS, SCHEMA, Traffic
+from thalweg.demo.figures import CENTRAL, LIVE, Latency, Ran, read_figures
+from thalweg.demo.packets import LATENESS_S, QUERY, ROUTERS, SCHEMA, Traffic, destinations, rates
 from thalweg.demo.picture import draw
 from thalweg.demo.replay import Replay
+from thalweg.plan.options import PlanOptions
+from thalweg.planners.table import make_plan
 from thalweg.query import parse
 
-SMALL = Traffic(rate=100, seconds=5.0, window_s=2)
+SMALL = Traffic(rate=100, seconds=5.0)
 
 
 class Clock:
@@ -50,18 +54,27 @@ def replayed(tmp_path):
 
 
 def test_a_portion_is_made_from_its_seed_and_just_before_it_is_handed_on():
-    first, again = (SMALL.portion(1, 3, 10**15) for _ in range(2))
+    first, again = (SMALL.portion("router2", 3, 10**15) for _ in range(2))
     assert first == again
     assert first.schema == SCHEMA
-    assert first != SMALL.portion(2, 3, 10**15)
+    assert first != SMALL.portion("router3", 3, 10**15)
+    assert first != SMALL.portion("router2", 4, 10**15)
     ages = 10**15 - np.asarray(first["ts"].cast("int64"))
     assert (ages >= 0).all()
     assert (ages <= 800_000).all()
 
 
 def test_some_packets_are_later_than_the_catalog_allows():
-    ages = 10**15 - np.asarray(SMALL.portion(0, 9, 10**15)["ts"].cast("int64"))
+    ages = 10**15 - np.asarray(SMALL.portion("router1", 9, 10**15)["ts"].cast("int64"))
     assert (ages > 60_000_000).sum() == 3
+
+
+def test_what_is_popular_at_one_router_is_rare_at_the_others():
+    rng = np.random.default_rng(1)
+    for n, router in enumerate(ROUTERS, 1):
+        seen = Counter(d.split(".")[1] for d in destinations(rng, router, 20_000).to_pylist())
+        assert seen[str(n)] / 20_000 == pytest.approx(0.94, abs=0.01)
+        assert sum(seen.values()) == 20_000
 
 
 def test_catalog_and_query_fit_together(tmp_path):
@@ -70,15 +83,48 @@ def test_catalog_and_query_fit_together(tmp_path):
     query = parse(SMALL.query(), name=QUERY, schemas=catalog.schemas)
     assert [i.stream for i in query.inputs] == list(ROUTERS)
     assert {i.window.size for i in query.inputs} == {2_000_000}
+    assert {name: s.stats.rate for name, s in catalog.streams.items()} == {
+        "router1": 100,
+        "router2": 75,
+        "router3": 62.5,
+    }
+    assert catalog.streams["router1"].stats.rates["dest"] == pytest.approx(
+        {host: rate / 4 for host, rate in rates("router1").items()}, rel=0.001
+    )
+
+
+def planned(home):
+    (home / "catalog.yaml").write_text(SMALL.catalog())
+    catalog = load(home / "catalog.yaml")
+    query = parse(SMALL.query(), name=QUERY, schemas=catalog.schemas)
+    return [make_plan([query], catalog, PlanOptions(planner)) for planner in ("auto", "simple")]
+
+
+def test_the_plan_that_is_chosen_ships_far_less_than_the_central_one(tmp_path):
+    chosen, central = planned(tmp_path)
+    assert chosen.queries[0].planner == "pmjoin-optimal"
+    assert central.total > 10 * chosen.total
 
 
 def test_the_replay_hands_on_every_portion_at_its_time(replayed, tmp_path):
-    assert replayed.sent == dict.fromkeys(ROUTERS, 50 * (1 + SMALL.files))
+    assert replayed.sent == {r: 1 + n * (1 + SMALL.files) for r, n in zip(ROUTERS, (50, 38, 31), strict=True)}
     for router in ROUTERS:
         files = sorted((tmp_path / "packets" / router).iterdir())
-        assert [f.name for f in files] == [f"{n:05d}.parquet" for n in range(1 + SMALL.files)]
-        sent = [pq.read_table(f)["sent"][0].as_py().timestamp() for f in files]
+        assert [f.name for f in files] == [f"{n:05d}.parquet" for n in range(2 + SMALL.files)]
+        *sent, last = [pq.read_table(f)["sent"][0].as_py().timestamp() for f in files]
         assert sent == [1_000.0 + 0.5 * n for n in range(1 + SMALL.files)]
+        assert last == pytest.approx(sent[-1] + SMALL.silence_s)
+
+
+def test_the_last_packets_come_when_all_else_is_over_and_meet_nobody(replayed, tmp_path):
+    last = {r: pq.read_table(sorted((tmp_path / "packets" / r).iterdir())[-1]) for r in ROUTERS}
+    assert len({t["dest"][0].as_py() for t in last.values()}) == 3
+    for router, table in last.items():
+        others = [pq.read_table(tmp_path / "packets" / r) for r in ROUTERS if r != router]
+        assert not {table["dest"][0].as_py()} & {d for t in others for d in t["dest"].to_pylist()}
+        over = LATENESS_S + SMALL.window_ms / 1000
+        newest = max(pc.max(t["ts"].slice(0, t.num_rows - 1)).as_py() for t in others)
+        assert (table["ts"][0].as_py() - newest).total_seconds() > over
 
 
 def test_a_replay_that_fails_says_so(tmp_path):
@@ -112,17 +158,32 @@ def results(home, rows):
         pq.write_table(pa.table(columns, schema=schema), folder / f"{n:09d}-0000.parquet")
 
 
-def metrics(found):
-    return {
+def ran(home, out, plan, found, payload):
+    """The folder of a run by this plan."""
+    folder = home / out
+    plan.save(folder / "plan.json")
+    metrics = {
         "input_rows": dict.fromkeys(ROUTERS, 550),
         "late_rows": dict.fromkeys(ROUTERS, 3),
         "output_rows": {QUERY: found},
+        "shipped": [
+            {"from": "site2", "to": "site1", "tuples": 2, "payload_bytes": payload, "bytes": 2 * payload}
+        ],
+        "central_payload_bytes": 30_000,
         "batches": 4,
+        "complete": False,
     }
+    (folder / "metrics.json").write_text(json.dumps(metrics))
 
 
-def figures(home, found, same=True):
-    return read_figures(home, metrics(found), {"same": same, "expected": found}, begun=1_000.0)
+def figures(home, found, same=True, begun=1_000.0):
+    shipped = zip((LIVE, CENTRAL), planned(home), (2_000, 30_000), strict=True)
+    for out, plan, payload in shipped:
+        ran(home, out, plan, found, payload)
+    both = (
+        Ran.read_from(home / out, {"same": same or out == LIVE, "expected": found}) for out in (LIVE, CENTRAL)
+    )
+    return read_figures(home, *both, begun=begun)
 
 
 def test_latency_counts_from_the_last_packet_and_leaves_out_the_warm_up(replayed, tmp_path):
@@ -131,8 +192,13 @@ def test_latency_counts_from_the_last_packet_and_leaves_out_the_warm_up(replayed
     files = sorted((tmp_path / "run" / "results" / QUERY).glob("0*.parquet"))
     status = files[1].stat()
     assert found.delays == pytest.approx([max(status.st_mtime, status.st_ctime) - 1_003.0])
-    assert (found.results, found.late, sum(found.rows_in.values())) == (2, 9, 1650)
-    assert found.to_json()["latency_s"]["max"] == pytest.approx(found.delays[0], abs=0.001)
+    assert (found.live.results, found.live.late, sum(found.rows_in.values())) == (2, 9, 1650)
+    told = found.to_json()
+    assert told["latency_s"]["max"] == pytest.approx(found.delays[0], abs=0.001)
+    assert told["times_less"] == 15.0
+    assert told["verified"] is True
+    assert [p["planner"] for p in told["plans"]] == ["pmjoin-optimal", "simple"]
+    assert told["plans"][0]["shipped"] == {"tuples": 2, "payload_bytes": 2_000, "bytes": 4_000}
 
 
 def test_latency_is_given_by_its_quantiles():
@@ -147,7 +213,7 @@ def test_the_picture_is_drawn_with_and_without_results(replayed, tmp_path, rows)
     found = figures(tmp_path, len(rows))
     # Files are younger than the time of these tests by decades.
     found = type(found)(**{**found.__dict__, "published": np.arange(1.0, len(rows) + 1)})
-    draw(tmp_path, found, SMALL.window_s, tmp_path / "demo.png")
+    draw(tmp_path, found, SMALL.window_ms / 1000, tmp_path / "demo.png")
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -158,7 +224,8 @@ def test_the_closing_table_says_whether_it_was_right(replayed, tmp_path):
         console.print(command.table(figures(tmp_path, 1, same)))
         text = console.export_text()
         assert shown in text
-        for part in ("rows in, router3", "results", "rows a second", "latency"):
+        parts = ("packets in, router3", "results", "packets a second", "latency", "by pmjoin-optimal")
+        for part in (*parts, "15.0 times less", "30 kB"):
             assert part in text
 
 
@@ -190,6 +257,28 @@ def test_wrong_input_is_one_message_and_status_2(tmp_path, capsys):
         out, err = capsys.readouterr()
         assert (out, err.count("\n")) == ("", 1)
     assert not (tmp_path / "new").exists()
+
+
+def test_a_run_is_quiet_when_no_batch_has_been_under_way_for_a_while(tmp_path, monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(play.time, "monotonic", clock)
+    run = play._Run(tmp_path, None, None)
+    checkpoint = tmp_path / LIVE / "_thalweg" / "checkpoint"
+    for part in ("offsets", "commits"):
+        (checkpoint / part).mkdir(parents=True)
+
+    def quiet_after(seconds):
+        clock.now += seconds
+        return run.is_quiet()
+
+    (checkpoint / "offsets" / "9").touch()
+    assert [quiet_after(1), quiet_after(5)] == [False, False]
+    (checkpoint / "commits" / "9").touch()
+    assert [quiet_after(1), quiet_after(1)] == [False, False]
+    (checkpoint / "offsets" / "10").touch()
+    assert not quiet_after(1)
+    (checkpoint / "commits" / "10").touch()
+    assert [quiet_after(0.1), quiet_after(1), quiet_after(1)] == [False, False, True]
 
 
 def test_a_command_that_fails_is_told_with_what_it_said(tmp_path, capsys, monkeypatch):
@@ -233,9 +322,13 @@ def test_the_whole_of_it_twice(tmp_path):
         assert (done.returncode, done.stderr) == (0, "")
         told = json.loads(done.stdout)
         assert told["verified"] is True
-        assert sum(told["input_rows"].values()) == 3 * 250 * 13
-        assert told["results"] > 1_000
+        assert sum(told["input_rows"].values()) == 3 + (250 + 188 + 156) * 13
+        assert told["results"] > 500
         assert told["late_rows"] == 9
+        assert [p["verified"] for p in told["plans"]] == [True, True]
+        assert told["times_less"] > 10
+        for run in (LIVE, CENTRAL):
+            assert "site3" in (home / run / "network.svg").read_text()
         assert (home / "demo.png").stat().st_size > 10_000
     assert [p.name for p in tmp_path.iterdir()] == ["demo-out"]
 
