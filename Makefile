@@ -6,7 +6,7 @@
 PYTHON := .venv/bin/python
 
 help:
-	@echo "make demo         join three live streams on Spark, check the results, draw a picture"
+	@echo "make demo         join three live streams at three sites on Spark, check the results, draw a picture"
 	@echo "make test         the tests that take minutes"
 	@echo "make test-long    all tests: many kills, large random sweeps"
 	@echo "make lint         the linters and the type checker"
@@ -45,6 +45,6 @@ bench-peers: setup
 
 clean:
 	@rm -rf demo-out build dist spark-warehouse metastore_db derby.log benchmarks/data \
-		examples/*/data examples/*/out examples/*/one-site.yaml \
+		examples/*/data examples/*/out examples/*/central \
 		.pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,1 +1,1 @@
-"""The demonstration: packets at three routers, replayed live, joined on Spark, checked and drawn."""
+"""The demonstration: packets at three routers, replayed live, joined across sites, checked and drawn."""

@@ -1,4 +1,4 @@
-"""Pictures of plans and of comparisons."""
+"""Pictures of plans, runs and comparisons."""
 
 from __future__ import annotations
 
