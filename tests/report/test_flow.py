@@ -82,6 +82,12 @@ def test_side_by_side_the_same_width_means_the_same_bytes(ran):
     left, right = ({t.get_text() for t in axes.texts} for axes in figure.axes)
     assert {"5 kB", "500 bytes"} <= left
     assert {"5 kB", "500 bytes"} <= right
+    central = "every stream whole to one site: 10.02 kB"
+    lengths = [
+        next(t for t in axes.texts if t.get_text() == central).get_position()[0] - axes.get_xlim()[0]
+        for axes in figure.axes
+    ]
+    assert lengths[0] == pytest.approx(lengths[1])
 
 
 def test_a_file_that_can_not_be_written(ran, tmp_path):

@@ -79,11 +79,12 @@ def together(drawings: Sequence[Drawing], below: float = 0.0) -> Figure:
     made = Figure(figsize=(wide, high))
     most = max((a.shipped.size for d in drawings for a in d.arrows), default=0.0)
     longest = max((length for d in drawings for _, length in d.bars), default=0.0)
+    scale = min(d.room for d in drawings) / longest if longest else 0.0
     left = 0.0
     for drawing, (width, height) in zip(drawings, sizes, strict=True):
         axes = made.add_axes((left / wide, (high - height) / high, width / wide, height / high))
         axes.set_axis_off()
-        drawing.on(axes, most, longest)
+        drawing.on(axes, most, scale)
         left += width
     return made
 
@@ -145,8 +146,14 @@ class Drawing:
         """Width and height, in inches."""
         return self._corners[1]
 
-    def on(self, axes: Any, most: float, longest: float) -> None:
-        """Puts it on axes of its size; the widest arrow is for `most`, the longest bar for `longest`."""
+    @property
+    def room(self) -> float:
+        """How long a bar can be, in inches, with its text beside it."""
+        widest = max((text_width(self._bar_text(*bar), LIST_FONT) for bar in self.bars), default=0.0)
+        return float(self.size[0] - 2 * _EDGE - widest - 0.15)
+
+    def on(self, axes: Any, most: float, scale: float) -> None:
+        """Puts it on axes of its size; the widest arrow is for `most`, bars have `scale` inches a byte."""
         corner, size = self._corners
         axes.set_xlim(corner[0], corner[0] + size[0])
         axes.set_ylim(corner[1], corner[1] + size[1])
@@ -161,24 +168,24 @@ class Drawing:
                 axes.plot([corner[0] + _EDGE + 0.05], [y - 0.07], marker="s", markersize=7, color=colour)
             x = corner[0] + _EDGE + (0.18 if colour else 0)
             axes.text(x, y, text, fontsize=_TITLE_FONT, va="top", fontweight="normal" if row else "bold")
-        self._bars(axes, corner + _EDGE + [0.0, 0.35 if self.arrows else 0.0], longest)
+        self._bars(axes, corner + _EDGE + [0.0, 0.35 if self.arrows else 0.0], scale)
         if self.arrows:
             self._legend(axes, corner + _EDGE + [0.0, 0.05], most)
 
-    def _bars(self, axes: Any, at: Floats, longest: float) -> None:
+    def _bar_text(self, what: str, size: float) -> str:
+        return f"{what}: {self.said(size)}"
+
+    def _bars(self, axes: Any, at: Floats, scale: float) -> None:
         """The sums as bars under each other, the first on top."""
         from matplotlib.patches import Rectangle
 
-        if not self.bars:
-            return
-        texts = [f"{what}: {self.said(size)}" for what, size in self.bars]
-        room = self.size[0] - 2 * _EDGE - max(text_width(t, LIST_FONT) for t in texts) - 0.15
-        for row, (text, (_, size)) in enumerate(zip(texts, self.bars, strict=True)):
-            y = at[1] + _BAR * (len(texts) - 1 - row)
-            width = max(room * size / longest, 0.01) if longest else 0.01
+        for row, bar in enumerate(self.bars):
+            y = at[1] + _BAR * (len(self.bars) - 1 - row)
+            width = max(scale * bar[1], 0.01)
             colour = _COLOURS[0] if row == 0 else "#b5bcc4"
             axes.add_patch(Rectangle((at[0], y), width, 0.7 * _BAR, facecolor=colour, edgecolor="none"))
-            axes.text(at[0] + width + 0.08, y + 0.35 * _BAR, text, fontsize=LIST_FONT, va="center")
+            x = at[0] + width + 0.08
+            axes.text(x, y + 0.35 * _BAR, self._bar_text(*bar), fontsize=LIST_FONT, va="center")
 
     def _bounds(self) -> tuple[Floats, Floats]:
         corners = [b.centre + s * b.half for b in self.boxes.values() for s in (-1, 1)]
