@@ -169,12 +169,12 @@ class _Builder:
                 needed.append(view.part[0])
             if op.role != "relay" and names is not None and not view.base:
                 wide = [a for a in view.aliases if view.theirs[a] in view.op.wide and a not in op.wide]
-                feed.only = tuple(f"{view.theirs[a]}.{names.flag(a)}" for a in wide)
+                only = tuple(f"{view.theirs[a]}.{names.flag(a)}" for a in wide)
+                feed.accept = [(*flags, *only) for flags in feed.accept]
             flags = [f for all_of in feed.accept for f in all_of]
             for name in (
                 *needed,
                 *flags,
-                *feed.only,
                 *(view.field(f"{a}.{self._time(names, a)}") for a, _ in view.narrow),
             ):
                 if not (view.base and name == self._source_time(view.op)):
@@ -282,7 +282,7 @@ class _Builder:
                 if not n.startswith("#") and not (view.base and self._is_time(feed, n))
             ]
             names += [n for n in feed.wants if n.startswith("#")]
-        names += [*feed.only, *self._flags(feed, any_of)]
+        names += self._flags(feed, any_of)
         names += [view.field(f"{a}.{self._time(op.query, a)}") for a, _ in view.narrow]
         if view.base and op.query is not None and (rows := op.query.rows(view.aliases[0])) is not None:
             names += [SEQ, end_of(rows)]
@@ -345,7 +345,7 @@ class _Builder:
             tuple(columns),
             time,
             names.info(view.aliases[0]).columns[self._time(names, view.aliases[0])] if time else None,
-            (*self._flags(feed, outlet.any_of), *feed.only),
+            self._flags(feed, outlet.any_of),
             rows,
             resolves,
             END in feed.wants,

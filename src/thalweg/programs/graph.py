@@ -91,8 +91,7 @@ class View:
 class Feed:
     """One stream into a port of an operator: of which view, in which form, with which fields and key.
 
-    `accept` are alternatives: a tuple comes if all flags of one of them hold. `only` are flags that this
-    reader asks for although the operator before it passes more.
+    `accept` are alternatives: a tuple comes if all flags of one of them hold.
     """
 
     reader: Op
@@ -105,7 +104,6 @@ class Feed:
     wants: dict[str, None] = field(default_factory=dict)
     slot: int = 0
     width: float = 0.0
-    only: tuple[str, ...] = ()
 
 
 class Names:

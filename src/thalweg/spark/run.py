@@ -8,13 +8,14 @@ import signal
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as fn
 
+from thalweg.plan.document import Plan
 from thalweg.plan.options import Progress, Reporter, RunOptions, Shipped
 from thalweg.programs.job import StreamInfo
 from thalweg.query.model import Query
@@ -53,12 +54,24 @@ def run(options: RunOptions, reporter: Reporter) -> dict[str, Any]:
             settled["partitions"] = spark.sparkContext.defaultParallelism
             write(folder.own / "job.json", json.dumps(settled))
         spark.conf.set("spark.sql.shuffle.partitions", str(settled["partitions"]))
-        write(folder.path / "plan.json", json.dumps(options.plan.document(), indent=1))
+        options = _as_begun(options, folder, reporter)
         return _Run(options, reporter, folder, spark, stop, begun, settled).run()
     except PySparkException as error:
         raise in_our_words(error, _named(options.queries)) from error
     finally:
         spark.stop()
+
+
+def _as_begun(options: RunOptions, folder: Folder, reporter: Reporter) -> RunOptions:
+    """A run that goes on keeps to the plan that it began with: its state and its parcels are of that plan."""
+    own = folder.own / "plan.json"
+    if not own.exists():
+        write(own, json.dumps(options.plan.document(), indent=1))
+    begun = Plan.load(own)
+    write(folder.path / "plan.json", json.dumps(begun.document(), indent=1))
+    if [q.deployment for q in begun.queries] != [q.deployment for q in options.plan.queries]:
+        reporter.message("going on by the plan that this run began with, not the one given")
+    return replace(options, plan=begun)
 
 
 @dataclass
