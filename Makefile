@@ -39,6 +39,7 @@ bench: setup
 	@$(PYTHON) -m thalweg bench batch
 	@$(PYTHON) -m thalweg bench windows
 	@$(PYTHON) -m thalweg bench planners
+	@$(PYTHON) -m thalweg bench sites
 
 bench-peers: setup
 	@$(PYTHON) benchmarks/peers/run.py

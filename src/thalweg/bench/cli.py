@@ -14,6 +14,7 @@ from rich.table import Table
 from thalweg.bench import batch as batches
 from thalweg.bench import growth, kernel, report
 from thalweg.bench import planners as planning
+from thalweg.bench import sites as sites_bench
 from thalweg.bench.data import WORKLOADS, workload
 from thalweg.bench.join import Comparison, ResultsDifferError, compare
 from thalweg.bench.side import SIDES
@@ -153,6 +154,54 @@ def planners(
     console.print(table)
     for line in (*done.skipped, *(["Written: " + ", ".join(map(str, paths))] if paths else [])):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+@app.command()
+def sites(
+    *,
+    out: Out = Path("benchmarks/results"),
+    data: Annotated[Path, typer.Option(help="Where the streams are made and runs leave their files.")] = Path(
+        "benchmarks/data/sites"
+    ),
+    as_json: AsJson = False,
+) -> None:
+    """Say how fast three sites are, what a hop between them adds, and what a parcel adds."""
+    errors = Console(stderr=True)
+    data.mkdir(parents=True, exist_ok=True)
+    speeds = sites_bench.speeds(data.absolute(), lambda line: errors.print(line, highlight=False))
+    parcels = sites_bench.parcel_costs()
+    if as_json:
+        print(json.dumps({"speeds": [s.__dict__ for s in speeds], "parcels": [p.__dict__ for p in parcels]}))
+        return
+    tables = (
+        (
+            ("", "rows/s", "a small batch, ms", "payload, bytes", "all bytes"),
+            [
+                (
+                    s.setting,
+                    f"{s.rows_per_s:,.0f}",
+                    f"{s.small_batch_ms:,.0f}",
+                    f"{s.payload_bytes:,}",
+                    f"{s.all_bytes:,}",
+                )
+                for s in speeds
+            ],
+        ),
+        (
+            ("tuples in a parcel", "bytes", "of them the tuples' own", "added"),
+            [(f"{p.tuples:,}", f"{p.bytes:,}", f"{p.own:,}", f"{p.added:,}") for p in parcels],
+        ),
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    text = "\n\n".join(report.markdown(header, rows) for header, rows in tables)
+    (out / "sites.md").write_text(text + "\n")
+    for header, rows in tables:
+        table = Table(header[0])
+        for title in header[1:]:
+            table.add_column(title, justify="right")
+        for row in rows:
+            table.add_row(*row)
+        Console().print(table)
 
 
 def _sides(text: str) -> list[str]:
