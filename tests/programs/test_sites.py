@@ -12,9 +12,16 @@ from tests.programs.sites_cases import (
     Case,
     by_planner,
     by_sequences,
+    catalog_of,
     check,
     check_several,
+    evaluate,
+    infos_of,
+    query,
     several_of,
+    sql_of,
+    table,
+    typed,
 )
 from tests.programs.sites_estimates import (
     EXAMPLE_S,
@@ -28,6 +35,8 @@ from tests.programs.sites_estimates import (
 )
 from thalweg.cost.methods import METHODS
 from thalweg.planners.table import PLANNERS
+from thalweg.programs.deploy import deploy
+from thalweg.programs.network import LocalSites
 
 WINDOWS = ["RANGE 20 MILLISECONDS", "RANGE 0 MILLISECONDS", "ROWS 3", "UNBOUNDED", "RANGE 7 MILLISECONDS"]
 TREES = [p.name for p in PLANNERS if p.name not in ("local", "exhaustive")]
@@ -195,3 +204,30 @@ def test_pmjoins_first_example_ships_less_than_a_hundredth_of_the_central_plan()
     )
     assert central == pytest.approx(100.1 * times * EXAMPLE_S, rel=0.05)
     assert 0 < parts < central / 100
+
+
+def test_an_idle_stream_at_another_site_stops_holding_back_the_others() -> None:
+    case = Case(seed=1, windows=("RANGE 20 MILLISECONDS",) * 2)
+    known = catalog_of(case)
+    asked = query(sql_of(case), known)
+    deployment = by_sequences(1, ["SP-D"])(asked, known)
+    infos = infos_of(case, known)
+    infos["a"] = dataclasses.replace(infos["a"], idle=1_000_000)
+    made = deploy(
+        [(typed(asked, case), deployment)],
+        infos,
+        {n: s.site for n, s in known.streams.items()},
+        buckets=2,
+        labels=lambda n: range(1, n + 1),
+        keep_late=False,
+    )
+    host = LocalSites(made.sites, evaluate)
+    row = {"x": 1, "y": 1, "v": 0, "id": 0}
+    host.batch({"a": table(case, [{"ts": 0, **row}]), "b": table(case, [{"ts": 5_000, **row}])}, {}, wall=1)
+    for n in range(1, 40):
+        late = {"b": table(case, [{"ts": 5_000 + 1_000 * n, **row, "id": n}])}
+        host.batch(late, host.waiting, wall=100_000 * n)
+        if host.results:
+            break
+    assert 10 <= n < 39  # once it had been silent for a second, and not before
+    assert host.results[0][0].column("b.id").to_pylist() == [0]
