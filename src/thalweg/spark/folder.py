@@ -70,6 +70,11 @@ class Folder:
                 f"another run is using {self.path}", where="--out", remedy="wait for it or name a new folder"
             ) from None
 
+    def close(self) -> None:
+        """Let others use the folder."""
+        if self._lock is not None:
+            self._lock.close()
+
     def started(self, pid: int | None) -> None:
         """Note the JVM, so that a later run can wait until this one is gone for good."""
         if pid is not None:

@@ -38,6 +38,13 @@ from thalweg.spark.unpack import Direct, counts, reports, results
 def run(options: RunOptions, reporter: Reporter) -> dict[str, Any]:
     """Run the queries until their sources are exhausted (`once`) or the process is told to stop."""
     folder = Folder(options.out.absolute())
+    try:
+        return _run(options, reporter, folder)
+    finally:
+        folder.close()
+
+
+def _run(options: RunOptions, reporter: Reporter, folder: Folder) -> dict[str, Any]:
     stop = _on_signals(reporter)
     begun = time.monotonic()
     settled = folder.open(options, partitions=0)
