@@ -185,15 +185,21 @@ def expected(sql: str, feeds: Mapping[str, Feed], *, whole: bool = False) -> Cou
 
 
 def catalog_yaml(
-    feeds: Mapping[str, Feed], data: str = "data", options: str = "maxFilesPerTrigger: 1"
+    feeds: Mapping[str, Feed],
+    data: str = "data",
+    options: str = "maxFilesPerTrigger: 1",
+    at: Mapping[str, str] | None = None,
+    more: str = "",
 ) -> str:
-    """A catalog of these streams, whose files are under `data`."""
-    lines = ["sites: {here: {}}", "streams:"]
+    """A catalog of these streams, whose files are under `data`; `at` says at which sites they arise."""
+    at = dict.fromkeys(feeds, "here") if at is None else at
+    sites = ", ".join(f"{site}: {{}}" for site in dict.fromkeys(at.values()))
+    lines = [f"sites: {{{sites}}}", *more.splitlines(), "streams:"]
     for name, feed in feeds.items():
         schema = ", ".join(f"{json.dumps(c)}: {json.dumps(kind)}" for c, kind in feed.columns.items())
         lines += [
             f"  {name}:",
-            "    site: here",
+            f"    site: {at[name]}",
             f"    time: {feed.time}",
             f"    lateness: {feed.lateness} microseconds",
             f"    schema: {{{schema}}}",

@@ -1,0 +1,201 @@
+"""`thalweg run` across sites: whatever the plan, the results are those of DuckDB, each once."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import pytest
+
+from thalweg.cli.main import invoke
+from thalweg.cost.methods import METHODS
+from thalweg.planners.table import PLANNERS
+
+from .places import CHAIN, STAR, check_complete, place
+from .test_run import files_of
+
+JITTER = ("--jitter", 1)
+
+
+@pytest.fixture
+def thalweg(spark, monkeypatch, capsys):
+    """Runs a command in this process and session, which starts far faster than one of its own."""
+    handlers = {told: signal.getsignal(told) for told in (signal.SIGINT, signal.SIGTERM)}
+    monkeypatch.setattr("thalweg.spark.run.session", lambda *_: spark)
+    monkeypatch.setattr("thalweg.spark.folder.Folder.started", lambda *_: None)  # this JVM goes on
+    monkeypatch.setattr(spark, "stop", lambda: None)
+
+    def call(*arguments, cwd):
+        with monkeypatch.context() as there:
+            there.chdir(cwd)
+            status = invoke([str(a) for a in arguments])
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    yield call
+    for told, handler in handlers.items():
+        signal.signal(told, handler)
+
+
+def check(made, thalweg, *more):
+    """Run all queries of a place to the end; the metrics and the plan."""
+    code, out, err = thalweg(*made.run(*more), cwd=made.root)
+    assert (code, err) == (0, "")
+    metrics = json.loads(out)
+    check_complete(made, metrics, thalweg)
+    return metrics, json.loads((made.root / "out" / "plan.json").read_text())
+
+
+def operators(plan, query=0):
+    return plan["queries"][query]["deployment"]["operators"]
+
+
+def check_done(made, thalweg, *more):
+    """A further run says that it is complete, and changes nothing."""
+    before = files_of(made.root / "out")
+    arguments = [a for a in made.run(*more) if a != "--json"]
+    code, out, err = thalweg(*arguments, cwd=made.root)
+    assert code == 0
+    assert "complete" in out + err
+    assert files_of(made.root / "out") == before
+
+
+def test_a_tree(tmp_path, thalweg):
+    made = place(tmp_path)
+    more = ("--planner", "optimal", *JITTER)
+    _, plan = check(made, thalweg, *more)
+    assert len({o["site"] for o in operators(plan) if o["kind"] == "join"}) > 1
+    check_done(made, thalweg, *more)
+
+
+def test_probe_sequences_by_all_methods(tmp_path, thalweg):
+    made = place(tmp_path, seed=1)
+    more = ("--plan", made.by_sequences("mixed.json"), *JITTER)
+    _, plan = check(made, thalweg, *more)
+    assert {o["method"] for o in operators(plan) if o["kind"] == "step"} == set(METHODS)
+    check_done(made, thalweg, *more)
+
+
+def test_a_plan_for_each_part_of_the_key_space(tmp_path, thalweg):
+    made = place(tmp_path, STAR, seed=2, skewed=True)
+    _, plan = check(made, thalweg, "--planner", "pmjoin", *JITTER)
+    assert len({o["site"] for o in operators(plan) if o["kind"] == "join"}) > 1
+    assert len([o for o in operators(plan) if o["kind"] == "split"]) > 4
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", [p.name for p in PLANNERS if p.name != "local"])
+@pytest.mark.parametrize("sql", [CHAIN, STAR], ids=["chain", "star"])
+def test_every_planner(tmp_path, thalweg, name, sql):
+    made = place(tmp_path, sql, seed=len(name), skewed=sql is STAR)
+    check(made, thalweg, "--planner", name, *JITTER)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("sql", [CHAIN, STAR], ids=["chain", "star"])
+def test_each_method_alone(tmp_path, thalweg, method, sql):
+    made = place(tmp_path, sql, seed=METHODS.index(method))
+    check(made, thalweg, "--plan", made.by_sequences("plan.json", [method]), *JITTER)
+
+
+WINDOWS = {
+    "rows": {"a [RANGE 5 SECONDS]": "a [ROWS 12]", "c [RANGE 6 SECONDS]": "c [ROWS 20]"},
+    "slide": {"b [RANGE 3 SECONDS]": "b [RANGE 3 SECONDS SLIDE 2 SECONDS]"},
+    "both": {
+        "b [RANGE 3 SECONDS]": "b [ROWS 9]",
+        "d [RANGE 4 SECONDS]": "d [RANGE 4 SECONDS SLIDE 7 SECONDS]",
+    },
+    "unbounded": {"a [RANGE 5 SECONDS]": "a [UNBOUNDED]", "d.id % 7 <> 0": "d.id % 7 = 1"},
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("windows", WINDOWS)
+@pytest.mark.parametrize("kind", ["optimal", "mixed", "pmjoin"])
+def test_other_windows(tmp_path, thalweg, windows, kind):
+    sql = STAR if kind == "pmjoin" else CHAIN
+    for old, new in WINDOWS[windows].items():
+        sql = sql.replace(old, new)
+    made = place(tmp_path, sql, seed=len(windows), skewed=kind == "pmjoin")
+    chosen = ("--plan", made.by_sequences("plan.json")) if kind == "mixed" else ("--planner", kind)
+    check(made, thalweg, *chosen, *JITTER)
+
+
+HALF = """SELECT a.id AS w, b.id AS x, c.id AS y, a.k, result_time
+FROM a [RANGE 5 SECONDS], b [RANGE 3 SECONDS], c [RANGE 6 SECONDS]
+WHERE a.k = b.k AND b.word = c.word AND a.v <> 3
+"""
+NARROW = """SELECT a.id AS w, b.id AS x, b.ts AS at
+FROM a [RANGE 2 SECONDS], b [RANGE 3 SECONDS] WHERE a.k = b.k AND a.v <> 3 AND a.v > 1
+"""
+WIDE = CHAIN.replace("a.v <> 3", "a.v <> 4")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("planner", ["optimal", "auto"])
+@pytest.mark.parametrize(
+    "queries",
+    [
+        {"half": HALF, "whole": CHAIN},
+        {"half": HALF, "whole": CHAIN, "narrow": NARROW},
+        {"narrow": NARROW, "half": HALF, "wide": WIDE},
+        {"whole": CHAIN, "wide": WIDE, "half": HALF},
+    ],
+    ids=["two", "three", "growing", "widened"],
+)
+def test_several_queries(tmp_path, thalweg, planner, queries):
+    made = place(tmp_path, queries, seed=len(queries))
+    _, plan = check(made, thalweg, "--planner", planner, *JITTER)
+    if planner == "optimal":
+        kinds = [o["kind"] for n in range(len(queries)) for o in operators(plan, n)]
+        assert "reuse" in kinds
+    check_done(made, thalweg, "--planner", planner, *JITTER)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("planner", ["simple", "optimal", "linear-optimal", "semijoin-greedy", "pmjoin"])
+def test_results_are_delivered_to_a_site(tmp_path, thalweg, planner):
+    made = place(tmp_path, seed=3)
+    metrics, plan = check(made, thalweg, "--planner", planner, "--deliver-to", "n1", *JITTER)
+    assert [o["site"] for o in operators(plan) if o["kind"] == "sink"] == ["n1"]
+    assert "n1" in {s["to"] for s in metrics["shipped"]}
+
+
+TWICE = """SELECT a.id AS w, e.id AS x, b.id AS y, c.id AS z, e.ts AS at, result_time
+FROM a [RANGE 4 SECONDS], a [RANGE 2 SECONDS] AS e, b [RANGE 3 SECONDS], c [RANGE 3 SECONDS], d [RANGE 1 SECOND]
+WHERE a.k = b.k AND b.word = c.word AND e.k = c.k AND e.v < 7 AND a.v <> 3 AND d.k = c.k
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["optimal", "mixed", "linear-optimal", "pmjoin"])
+def test_a_stream_under_two_aliases(tmp_path, thalweg, kind):
+    made = place(tmp_path, TWICE, seed=4)
+    chosen = ("--plan", made.by_sequences("plan.json")) if kind == "mixed" else ("--planner", kind)
+    check(made, thalweg, *chosen, *JITTER)
+
+
+LINKS = """links:
+  default: {latency_ms: 300, mbps: 0.5}
+  pairs:
+    - {between: [n1, n2], latency_ms: 900, mbps: 0.1}
+    - {from: n4, to: n3, latency_ms: 50, mbps: 2}
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["optimal", "mixed"])
+def test_slow_links(tmp_path, thalweg, kind):
+    made = place(tmp_path, seed=5, more=LINKS)
+    chosen = ("--plan", made.by_sequences("plan.json")) if kind == "mixed" else ("--planner", kind)
+    check(made, thalweg, *chosen, "--emulate", "--jitter", 0.5)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("at", ["1122", "1213", "1111"])
+@pytest.mark.parametrize("kind", ["optimal", "mixed", "auto"])
+def test_streams_that_share_sites(tmp_path, thalweg, at, kind):
+    made = place(tmp_path, seed=6, at={a: f"n{n}" for a, n in zip("abcd", at, strict=True)})
+    chosen = ("--plan", made.by_sequences("plan.json")) if kind == "mixed" else ("--planner", kind)
+    check(made, thalweg, *chosen, *JITTER)
