@@ -1,7 +1,8 @@
-"""Places for tests of runs across sites: four streams at four sites, plans for them, and what a run must give."""
+"""Places for tests of runs across sites: four streams at four sites, plans, and what a run must give."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 from collections import Counter
@@ -179,3 +180,17 @@ def check_shipped(metrics: Mapping[str, Any], plan: Mapping[str, Any]) -> None:
         assert one["tuples"] >= 0
         assert (one["payload_bytes"] > 0) == (one["tuples"] > 0)
     assert not ways or sum(s["payload_bytes"] for s in shipped.values()) > 0
+
+
+def unread(out: Path) -> list[Path]:
+    """The files of parcels that are on their way: no batch of the run has planned to read them."""
+    own = out / "_thalweg"
+    planned = sorted((int(p.name), p) for p in (own / "checkpoint" / "offsets").glob("[0-9]*"))
+    read: dict[str, int] = {}
+    for line in planned[-1][1].read_text().splitlines() if planned else ():
+        with contextlib.suppress(ValueError):
+            said = json.loads(line)
+            if isinstance(said, dict) and all("-" in name or name == "control" for name in said):
+                read |= said
+    files = sorted((own / "exchange").glob("*-*/*.parcels"))
+    return [f for f in files if int(f.stem) > read.get(f.parent.name, 0)]

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import signal
 
 import pytest
 
-from thalweg.cli.main import invoke
 from thalweg.cost.methods import METHODS
 from thalweg.planners.table import PLANNERS
 
@@ -15,26 +13,6 @@ from .places import CHAIN, STAR, check_complete, place
 from .test_run import files_of
 
 JITTER = ("--jitter", 1)
-
-
-@pytest.fixture
-def thalweg(spark, monkeypatch, capsys):
-    """Runs a command in this process and session, which starts far faster than one of its own."""
-    handlers = {told: signal.getsignal(told) for told in (signal.SIGINT, signal.SIGTERM)}
-    monkeypatch.setattr("thalweg.spark.run.session", lambda *_: spark)
-    monkeypatch.setattr("thalweg.spark.folder.Folder.started", lambda *_: None)  # this JVM goes on
-    monkeypatch.setattr(spark, "stop", lambda: None)
-
-    def call(*arguments, cwd):
-        with monkeypatch.context() as there:
-            there.chdir(cwd)
-            status = invoke([str(a) for a in arguments])
-        out, err = capsys.readouterr()
-        return status, out, err
-
-    yield call
-    for told, handler in handlers.items():
-        signal.signal(told, handler)
 
 
 def check(made, thalweg, *more):
@@ -163,7 +141,8 @@ def test_results_are_delivered_to_a_site(tmp_path, thalweg, planner):
 
 
 TWICE = """SELECT a.id AS w, e.id AS x, b.id AS y, c.id AS z, e.ts AS at, result_time
-FROM a [RANGE 4 SECONDS], a [RANGE 2 SECONDS] AS e, b [RANGE 3 SECONDS], c [RANGE 3 SECONDS], d [RANGE 1 SECOND]
+FROM a [RANGE 4 SECONDS], a [RANGE 2 SECONDS] AS e,
+b [RANGE 3 SECONDS], c [RANGE 3 SECONDS], d [RANGE 1 SECOND]
 WHERE a.k = b.k AND b.word = c.word AND e.k = c.k AND e.v < 7 AND a.v <> 3 AND d.k = c.k
 """
 
