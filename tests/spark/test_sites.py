@@ -18,7 +18,7 @@ JITTER = ("--jitter", 1)
 def check(made, thalweg, *more):
     """Run all queries of a place to the end; the metrics and the plan."""
     code, out, err = thalweg(*made.run(*more), cwd=made.root)
-    assert (code, err) == (0, "")
+    assert (code, err) == (0, ""), err
     metrics = json.loads(out)
     check_complete(made, metrics, thalweg)
     return metrics, json.loads((made.root / "out" / "plan.json").read_text())

@@ -108,7 +108,7 @@ def test_a_damaged_file_is_named_and_nothing_is_lost(interrupted, thalweg, damag
     assert DAMAGES[damage] in message
     file.write_bytes(kept)
     code, said, err = thalweg(*run, cwd=interrupted.root)
-    assert (code, err) == (0, "")
+    assert (code, err) == (0, ""), err
     check_complete(interrupted, json.loads(said), thalweg, out)
 
 
@@ -127,7 +127,7 @@ def test_a_missing_file_is_named(interrupted, thalweg, which):
     assert f"{file.relative_to(interrupted.root)}: is missing" in message
     file.write_bytes(kept)
     code, said, err = thalweg(*run, cwd=interrupted.root)
-    assert (code, err) == (0, "")
+    assert (code, err) == (0, ""), err
     check_complete(interrupted, json.loads(said), thalweg, out)
 
 
