@@ -70,15 +70,17 @@ def _run(options: RunOptions, reporter: Reporter, folder: Folder) -> dict[str, A
 
 
 def _as_begun(options: RunOptions, folder: Folder, reporter: Reporter) -> RunOptions:
-    """A run that goes on keeps to the plan that it began with: its state and its parcels are of that plan."""
-    own = folder.own / "plan.json"
-    if not own.exists():
-        write(own, json.dumps(options.plan.document(), indent=1))
-    begun = Plan.load(own)
-    write(folder.path / "plan.json", json.dumps(begun.document(), indent=1))
-    if [q.deployment for q in begun.queries] != [q.deployment for q in options.plan.queries]:
-        reporter.message("going on by the plan that this run began with, not the one given")
-    return replace(options, plan=begun)
+    """A run that goes on keeps to the plan it began with; a planner with more or less time finds another."""
+    path = folder.path / "plan.json"
+    if not path.exists():
+        write(path, json.dumps(options.plan.document(), indent=1))
+        return options
+    plan = Plan.load(path)
+    plan.check_is_of(options.queries, str(path))
+    plan.check_fits(options.catalog, str(path))
+    if [q.deployment for q in plan.queries] != [q.deployment for q in options.plan.queries]:
+        reporter.message(f"goes on by the plan it began with, which is in {path}")
+    return replace(options, plan=plan)
 
 
 @dataclass
@@ -225,7 +227,7 @@ class _Run:
                 state_rows=int(found["state_rows"]),
                 elapsed_s=metrics["elapsed_s"],
                 shipped=tuple(Shipped(**way) for way in _ways(metrics["shipped"])),
-                central_bytes=metrics["central_payload_bytes"],
+                central_bytes=_central(_added(tally["before"], tally["last"])),
             )
         )
 
@@ -236,7 +238,6 @@ class _Run:
             "output_rows": {q.name: totals.get(f"out_{q.name}", 0) for q in self.options.queries},
             "late_rows": {s: totals.get(f"late_{s}", 0) for s in self.schemas},
             "shipped": shipped_in(totals),
-            "central_payload_bytes": _central(totals),
             "elapsed_s": round(self.earlier_s + time.monotonic() - self.begun, 3),
             "batches": tally["batch"] + 1,
             "complete": complete,
