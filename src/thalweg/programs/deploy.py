@@ -163,7 +163,7 @@ class _Builder:
             elif feed.form == "tuples":
                 assert names is not None
                 feed.wants = dict.fromkeys(self._fields(op, feed, names))
-            wanted = {*feed.wants, *(feed.key if feed.form != "rows" else ())}
+            wanted = dict.fromkeys((*feed.wants, *(feed.key if feed.form != "rows" else ())))
             needed = [n if op.role == "relay" or n.startswith("#") else view.field(n) for n in wanted]
             if view.part is not None:
                 needed.append(view.part[0])
