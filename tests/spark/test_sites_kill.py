@@ -1,0 +1,120 @@
+"""A run across sites, whatever is killed at whatever moment, also while parcels are on their way."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import time
+from contextlib import suppress
+
+import psutil
+import pytest
+
+from .places import CHAIN, STAR, check_complete, place, unread
+from .test_kill import batches_of, below, kill
+
+JITTER = ("--jitter", 1)
+KINDS = ("tree", "linear", "partitioned")
+
+
+def made_for(kind, root, seed):
+    """A place, and the arguments of its run."""
+    made = place(root, STAR if kind == "partitioned" else CHAIN, seed=seed, skewed=kind == "partitioned")
+    chosen = {
+        "tree": ("--planner", "optimal"),
+        "linear": ("--plan", made.by_sequences("plan.json", seed=seed)) if kind == "linear" else (),
+        "partitioned": ("--planner", "pmjoin"),
+    }[kind]
+    return made, made.run(*chosen, *JITTER)
+
+
+def disturbed(root, start, arguments, what, at, flying, rng):
+    """Start the run and kill a part of it a moment after so many batches.
+
+    `flying`: only when something is on its way. Gives the exit status and how many files were on their way.
+    """
+    process = start(*arguments, cwd=root)
+    flew = 0
+    try:
+        deadline = time.monotonic() + 300
+        while process.poll() is None and batches_of(root) < at and time.monotonic() < deadline:
+            time.sleep(0.02)
+        time.sleep(rng.random())
+        while process.poll() is None and time.monotonic() < deadline:
+            with suppress(OSError):
+                flew = len(unread(root / "out"))
+            if (flew or not flying) and kill(process, what, rng):
+                break
+            time.sleep(0.01)
+        try:
+            process.communicate(timeout=300)
+        except subprocess.TimeoutExpired:
+            pytest.fail(f"hangs after the {what} was killed")
+    finally:
+        jvm, workers = below(process)
+        process.kill()
+        process.wait()
+        for child in (jvm, *workers):
+            with suppress(psutil.Error, AttributeError):
+                child.kill()
+    return process.returncode, flew
+
+
+def check(root, start, command, kind, kills, seed):
+    rng = random.Random(seed)
+    made, arguments = made_for(kind, root, seed)
+    seen = []
+    for n, what in enumerate(kills):
+        at = batches_of(root) + rng.randrange(1, 5)
+        seen.append(disturbed(root, start, arguments, what, at, n % 2 == 0, rng))
+        if seen[-1][0] == 0:  # it has survived the death of an idle worker, and gone on to the end
+            break
+    assert any(status for status, _ in seen)
+    assert any(flew for _, flew in seen)
+    for _ in range(3):
+        code, out, err = command(*arguments, cwd=root)
+        if code == 0:
+            break
+    assert code == 0, err
+    check_complete(made, json.loads(out), command)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", KINDS)
+def test_killed_once_each(tmp_path, start, command, kind):
+    check(tmp_path, start, command, kind, ("driver", "jvm", "worker"), seed=KINDS.index(kind))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("kind", KINDS)
+def test_killed_again_and_again(tmp_path, start, command, kind, seed):
+    rng = random.Random(seed)
+    kills = [rng.choice(("driver", "jvm")), *(rng.choice(("driver", "jvm", "worker")) for _ in range(7))]
+    check(tmp_path, start, command, kind, kills, 100 + seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", KINDS)
+def test_killed_at_the_end(tmp_path, start, command, kind):
+    """When the streams have ended, and what is left of their windows is on its way."""
+    rng = random.Random(KINDS.index(kind))
+    made, arguments = made_for(kind, tmp_path, seed=7)
+    process = start(*arguments, cwd=tmp_path)
+    try:
+        ended = tmp_path / "out" / "_thalweg" / "exchange" / "control"
+        deadline = time.monotonic() + 300
+        while process.poll() is None and time.monotonic() < deadline:
+            if ended.exists() and any(ended.glob("*.parcels")):
+                break
+            time.sleep(0.02)
+        time.sleep(rng.random() * 3)
+        process.kill()
+        process.communicate()
+    finally:
+        process.kill()
+        process.wait()
+    code, out, err = command(*arguments, cwd=tmp_path)
+    assert code == 0, err
+    check_complete(made, json.loads(out), command)
