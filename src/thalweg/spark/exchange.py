@@ -46,6 +46,9 @@ class Exchange(Protocol):
     def publish(self, batch: int, parcels: Sequence[Parcel]) -> Sent:
         """Append what a batch sends. A repeat of the last batch appends nothing, and gets the same answer."""
 
+    def last(self) -> int:
+        """The last number that was given; 0 where nothing has been sent."""
+
     def ready(self, after: int, now: float) -> int:
         """The last number that can be read at this moment by who has read up to `after`."""
 
@@ -96,7 +99,7 @@ class FileExchange:
             raise ValueError(f"no number of a batch: {batch}")
         while True:
             ensure(self.folder)
-            last = max(self._numbers(), default=0)
+            last = self.last()
             if last and (header := self._header(last)).label.batch >= batch:
                 if header.label.batch > batch:
                     raise UserError(
@@ -141,6 +144,9 @@ class FileExchange:
         for path in self.folder.iterdir():
             if (found := _DRAFT.fullmatch(path.name)) and int(found[1]) <= upto:
                 path.unlink(missing_ok=True)
+
+    def last(self) -> int:
+        return max(self._numbers(), default=0)
 
     def ready(self, after: int, now: float) -> int:
         if self.link == Link():

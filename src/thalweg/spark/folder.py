@@ -128,9 +128,13 @@ class Folder:
         return json.loads(self.metrics_file.read_text()) if self.metrics_file.exists() else None
 
     def tally(self) -> dict[str, Any]:
-        """The counts by batch: totals before the last batch, and the last batch's own."""
+        """The counts by batch: totals before the last batch, and the last batch's own.
+
+        `sent` is the last number that was sent over each edge.
+        """
         file = self.own / "tally.json"
-        return json.loads(file.read_text()) if file.exists() else {"batch": -1, "before": {}, "last": {}}
+        none: dict[str, Any] = {"batch": -1, "before": {}, "last": {}, "sent": {}}
+        return none | json.loads(file.read_text()) if file.exists() else none
 
     def save_tally(self, tally: dict[str, Any]) -> None:
         write(self.own / "tally.json", json.dumps(tally))

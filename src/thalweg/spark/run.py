@@ -134,6 +134,7 @@ class _Run:
         }
         host = SiteHost(self.spark, deployed, self.folder.own, self.settled["run"], links)
         host.settle()
+        host.check(self.folder.tally()["sent"])
         return host
 
     def _prepare_results(self) -> None:
@@ -198,19 +199,20 @@ class _Run:
         said = watched.get["reports"]
         sent = self.host.publish(batch, said)
         found = {**counts(said, self.schemas), **written, **_shipped(sent)}
-        self._report(batch, found, time.monotonic() - begun)
+        numbers = {edge.name: one.seq for edge, one in sent.items()}
+        self._report(batch, found, numbers, time.monotonic() - begun)
 
     def _failing(self) -> str:
         """The query whose results were being written. The first one's writing does the work of all."""
         queries = self.options.queries
         return _named(queries[self.writing : self.writing + 1] if self.writing else queries)
 
-    def _report(self, batch: int, found: dict[str, Any], seconds: float) -> None:
+    def _report(self, batch: int, found: dict[str, Any], sent: dict[str, int], seconds: float) -> None:
         tally = self.folder.tally()
         last = {k: int(v) for k, v in found.items() if k.startswith(_COUNTED)}
         if tally["batch"] != batch:
             tally["before"] = _added(tally["before"], tally["last"])
-        tally.update(batch=batch, last=last)
+        tally.update(batch=batch, last=last, sent={**tally["sent"], **sent})
         self.folder.save_tally(tally)
         metrics = self._save(tally, complete=False)
         read = sum(v for k, v in last.items() if k.startswith("in_"))

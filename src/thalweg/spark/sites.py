@@ -24,6 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from thalweg.errors import UserError
 from thalweg.plan.document import Plan
 from thalweg.programs.deploy import Deployed, deploy
 from thalweg.programs.job import QueryPlan, StreamInfo
@@ -168,8 +169,24 @@ class SiteHost:
 
     def settle(self) -> None:
         """Write down what the sites run; a run that goes on keeps to what was written when it began."""
-        if not (self.lists.folder / f"{0:09d}.json").exists():
+        first = self.lists.folder / f"{0:09d}.json"
+        if not first.exists():
             self.lists.put(0, self.deployed.sites)
+        elif first.read_bytes() != self.deployed.sites.to_json():
+            raise UserError(
+                "is not what this thalweg makes of the run's plan",
+                where=str(first),
+                remedy="start the run in a new folder",
+            )
+
+    def check(self, sent: Mapping[str, int]) -> None:
+        """Whether all is there that was sent; were the last of it gone, nothing else would tell."""
+        for name, seq in sent.items():
+            exchange = self.exchanges.over(Edge.named(name))
+            if exchange.last() < seq:
+                raise UserError(
+                    "is missing", where=str(exchange.path(seq)), remedy="start the run in a new folder"
+                )
 
     def flow(self, frames: Mapping[str, DataFrame], late: LateFiles, direct: Direct | None) -> DataFrame:
         """All that comes out of the operators, and what they say of themselves."""
