@@ -1,0 +1,172 @@
+"""What each operator is told: its ports, what it puts out, how it works."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from thalweg.errors import UserError
+from thalweg.kernel.columns import stored_type
+from thalweg.kernel.window import NEVER
+from thalweg.programs.alias import restorable
+from thalweg.programs.fields import WORD, Fields
+from thalweg.programs.graph import Names, Op
+from thalweg.programs.probe import SENT
+from thalweg.programs.spec import (
+    END,
+    KEY,
+    SEQ,
+    START,
+    Field,
+    JoinSpec,
+    KeysSpec,
+    OutputField,
+    Port,
+    ProbeSpec,
+    RelaySpec,
+    SinkSpec,
+    SourceSpec,
+    Spec,
+    Target,
+    Watched,
+)
+from thalweg.query.model import WindowKind
+
+
+class Specs:
+    """Makes the spec of an operator from what it reads and what is read of it."""
+
+    def __init__(self, fields: Fields, keep_late: bool) -> None:
+        self.fields, self.graph, self.keep_late = fields, fields.graph, keep_late
+        self.numbers = {name: i for i, name in enumerate(fields.graph.infos)}
+
+    def spec(self, op: Op) -> Spec:
+        """What an operator is told."""
+        if op.role == "source":
+            return self._source(op)
+        if op.role == "relay":
+            return RelaySpec(op.name, Port(op.name, (), None))
+        assert op.query is not None
+        if op.role == "sink":
+            port = Port(op.name, (), None, feeds=len(op.feeds))
+            return SinkSpec(op.name, op.query.number, port, op.query.query.slide)
+        if op.role == "keys":
+            return KeysSpec(op.name, self.port(op, 0), op.about["slot"])
+        if op.role == "join":
+            ports = tuple(self.port(op, i) for i in range(1 + max(f.port for f in op.feeds)))
+            return JoinSpec(op.name, ports, self._output(op, ports), Target((), 0, ()))
+        return self._probe(op)
+
+    def port(self, op: Op, number: int) -> Port:
+        """A port of a join or a probe."""
+        names = op.query
+        assert names is not None
+        feeds = [f for f in op.feeds if f.port == number]
+        feed = feeds[0]
+        view = feed.view
+        shared = op.about.get("classes", ())
+        window = op.role == "join" or number == 1
+        exact = len(shared) <= 1 and all(names.exact(names.carrier(view.aliases, c), c) for c in shared)
+        verify = () if exact else tuple(self._verify(names, view.aliases, c) for c in shared)
+        fields = []
+        for name in dict.fromkeys((*feed.wants, *verify)):
+            if name == END:
+                continue
+            kind = self.fields.kind(op, name)
+            held = ""
+            if window and not name.startswith("#"):
+                if view.base and self.fields.is_time(feed, name):
+                    held = START
+                elif exact and len(shared) == 1 and name == feed.key[0] and restorable(kind):
+                    held = KEY
+            if held:
+                alias, column = name.split(".", 1)
+                kind = names.info(alias).columns[column]
+            fields.append(Field(name, kind, held))
+        if op.role == "probe" and op.about["mode"] == "fetch" and number == 1:
+            fields.append(Field(SENT, pa.int64()))
+        label = view.aliases[0] if len(view.aliases) == 1 else " ".join(view.aliases)
+        rows = any(names.rows(a) is not None for a in view.aliases)
+        if rows and view.base and not any(f.name.startswith(SEQ) for f in fields):
+            fields.append(Field(f"{SEQ}.{view.aliases[0]}", pa.int64()))
+        span: int | None = None
+        single = len(view.aliases) == 1 and not view.narrow
+        if single and not rows and op.role in ("join", "probe", "keys"):
+            own = names.query.input(view.aliases[0]).window
+            span = NEVER if own.kind is WindowKind.UNBOUNDED else min(own.size, NEVER)
+        return Port(
+            label,
+            tuple(fields),
+            span,
+            rows=names.rows(view.aliases[0]) if op.role == "keys" else None,
+            open_ends=rows and window,
+            verify=verify,
+            rewritten=op.role == "probe" and op.about["mode"] == "fetch" and number == 1,
+            feeds=len(feeds),
+        )
+
+    def _verify(self, names: Names, aliases: Sequence[str], c: int) -> str:
+        alias = names.carrier(aliases, c)
+        field_ = names.key(alias, c)
+        return WORD + field_ if names.exact(alias, c) else field_
+
+    def _output(self, op: Op, ports: Sequence[Port]) -> tuple[OutputField, ...]:
+        found = []
+        for name in op.needs:
+            for i, port in enumerate(ports):
+                if any(f.name == name for f in port.fields):
+                    found.append(OutputField(name, port.field(name).kind, i, name))
+                    break
+        return tuple(found)
+
+    def _probe(self, op: Op) -> ProbeSpec:
+        about = op.about
+        flags: dict[str, Any] = {
+            k: about[k] for k in ("strict", "ranges", "standing", "closes", "interest", "bloom") if k in about
+        }
+        if about["mode"] == "join":
+            ports = (self.port(op, 0), self.port(op, 1))
+            return ProbeSpec(op.name, ports, "join", self._output(op, ports), **flags)
+        probes = Port("probes", (), None, feeds=sum(f.port == 0 for f in op.feeds))
+        keys = Port("keys", (), None, open_ends=True)
+        if about["mode"] == "fetch":
+            window = self.port(op, 1) if not about.get("interest") else keys
+            if about.get("interest"):
+                window = Port("keys", (Field(SENT, pa.int64()),), None, open_ends=True)
+            output = self._output(op, (probes, window))
+            return ProbeSpec(op.name, (probes, window), "fetch", output, **flags)
+        if about.get("ranges"):  # SM-D2: which keys match
+            return ProbeSpec(op.name, (probes, self.port(op, 1)), "pass", (), **flags)
+        current = self.port(op, 0)
+        matches = keys if about.get("closes") else Port("matches", (), None)
+        return ProbeSpec(op.name, (current, matches), "pass", self._output(op, (current,)), **flags)
+
+    def _source(self, op: Op) -> SourceSpec:
+        info = self.graph.infos[op.stream]
+        watched = [f.view.op.stream for f in op.feeds]
+        fields = [
+            Field(c, k, START) if c == info.time else Field(c, stored_type(k))
+            for c, k in info.columns.items()
+        ]
+        rows = self.fields.rows.get(op.stream, ())
+        for c in info.order if rows else ():
+            if stored_type(info.columns[c]) != info.columns[c]:
+                raise UserError(
+                    f"stream {info.name}: its `order` column {c!r} is an array, a struct or a map",
+                    remedy="order by a number, a string or a time",
+                )
+        port = Port(
+            op.stream,
+            tuple(fields),
+            0,
+            stream=self.numbers[op.stream],
+            lateness=info.lateness,
+            idle=info.idle,
+            order=info.order if rows else (),
+            late=tuple(info.columns) if self.keep_late else (),
+            reports=True,
+        )
+        others = tuple(Watched(0, None) for _ in watched)
+        return SourceSpec(op.name, port, rows, others)
