@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import random
 from collections import Counter
@@ -124,17 +123,12 @@ def infos_of(case: Case, known) -> dict[str, StreamInfo]:
     return {n: StreamInfo(n, columns, "ts", s.lateness, order=("id",)) for n, s in known.streams.items()}
 
 
-@functools.cache
-def _evaluator() -> duckdb.DuckDBPyConnection:
-    db = duckdb.connect()
-    db.execute("SET TimeZone = 'UTC'")
-    return db
-
-
 def evaluate(batch: pa.RecordBatch, select: tuple[tuple[str, str], ...]) -> pa.RecordBatch:
     rows = pa.Table.from_batches([batch])  # noqa: F841
     terms = ", ".join(f'{sql.replace("`", chr(34))} AS "{name}"' for sql, name in select)
-    found = _evaluator().sql(f"SELECT {terms} FROM rows").to_arrow_table()
+    with duckdb.connect() as db:
+        db.execute("SET TimeZone = 'UTC'")
+        found = db.sql(f"SELECT {terms} FROM rows").to_arrow_table()
     return pa.record_batch(
         [
             found.column(n).combine_chunks().cast(TIME) if n == "t" else found.column(n).combine_chunks()
