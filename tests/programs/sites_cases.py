@@ -42,6 +42,7 @@ class Case:
     buckets: int = 2
     filtered: bool = False
     deliver: bool = False
+    nulls: float = 0.03
 
 
 ALIASES = "abcdef"
@@ -95,8 +96,8 @@ def rows_of(case: Case) -> dict[str, list[dict]]:
             ts = clock - rng.choice([0, 0, 0, rng.randrange(12_000)])
             if rng.random() < 0.2 and rows:
                 ts = rows[-1]["ts"] if rows[-1]["ts"] is not None else ts  # ties
-            x = None if rng.random() < 0.03 else rng.randrange(case.keys)
-            y = None if rng.random() < 0.03 else rng.randrange(case.keys)
+            x = None if rng.random() < case.nulls else rng.randrange(case.keys)
+            y = None if rng.random() < case.nulls else rng.randrange(case.keys)
             ts = None if rng.random() < 0.02 else ts // 1000 * 1000
             rows.append({"ts": ts, "x": key(case, x), "y": key(case, y), "v": rng.randrange(10), "id": i})
         out[a] = rows

@@ -155,14 +155,17 @@ class Names:
 
     def flag(self, alias: str) -> str:
         """Whether a tuple takes part under an alias: its filters hold, and no key of it is NULL."""
-        filters = list(self.query.input(alias).filters)
+        filters = [f"({unqualified(f)})" for f in self.query.input(alias).filters]
+        return FLAG + " AND ".join((*filters, *self.implied(alias)))
+
+    def implied(self, alias: str) -> tuple[str, ...]:
+        """What the equalities of the query ask of a tuple by itself."""
         own = [c for c in range(len(self.classes)) if alias in self.classes[c]]
+        same = []
         for c in own:
             first, *others = self.classes[c][alias]
-            filters += [Expr(f"{first.sql} = {other.sql}") for other in others]
-        terms = [f"({unqualified(f)})" for f in filters]
-        terms += [f"({self.value_sql(alias, c)}) IS NOT NULL" for c in own]
-        return FLAG + " AND ".join(terms)
+            same += [f"({unqualified(Expr(f'{first.sql} = {other.sql}'))})" for other in others]
+        return (*same, *(f"({self.value_sql(alias, c)}) IS NOT NULL" for c in own))
 
     def filters(self, alias: str) -> tuple[str, ...]:
         return tuple(sorted(unqualified(f) for f in self.query.input(alias).filters))
@@ -339,8 +342,13 @@ class _Reader:
             (alias,) = own
             flags, filters = (self.names.flag(alias),), self.names.filters(alias)
             return View(theirs.op, operator.site, {alias: ""}, flags, theirs.group, filters=filters)
-        for alias in _widened(about, self.query, own):
-            self._widen(theirs.op, theirs.theirs[mapping[alias]], self.names.flag(alias))
+        assert theirs.op.query is not None
+        wider = _widened(about, self.query, own)
+        for alias in own:
+            # A tuple without a key that only the other query joins on is none of its tuples, but one of ours.
+            asked = theirs.op.query.implied(theirs.theirs[mapping[alias]])
+            if alias in wider or not set(asked) <= set(self.names.implied(alias)):
+                self._widen(theirs.op, theirs.theirs[mapping[alias]], self.names.flag(alias))
         return replace(theirs, site=operator.site, theirs={a: theirs.theirs[mapping[a]] for a in own})
 
     def _widen(self, op: Op, alias: str, flag: str) -> None:
