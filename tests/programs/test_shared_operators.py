@@ -2,6 +2,9 @@
 
 import pytest
 
+from thalweg.catalog.model import JoinSelectivity
+
+from . import sites_cases
 from .sites_cases import Case, check_several, several_of
 
 HALF = """SELECT a.id AS w, b.id AS x, c.id AS y
@@ -19,6 +22,38 @@ def test_a_key_of_one_query_may_be_null_in_another(queries):
     _, planned = check_several(case, queries, "optimal")
     reused = [o.details["streams"] for _, d in planned for o in d.operators if o.kind == "reuse"]
     assert ["a", "b"] in reused
+
+
+W = "[RANGE 20 MILLISECONDS]"
+FIRST = f"""SELECT a.id AS w, b.id AS x, d.id AS z FROM a {W}, b {W}, d {W}
+WHERE a.y = b.x AND b.v = d.v AND a.v > 5
+"""
+SECOND = f"""SELECT a.id AS w, b.id AS x, c.id AS y, d.id AS z FROM a {W}, b {W}, c {W}, d {W}
+WHERE a.y = b.x AND b.y = c.x AND b.v = d.v AND a.v > 5 AND c.v > 4
+"""
+THIRD = f"""SELECT a.id AS w, b.id AS x, c.id AS y FROM a {W}, b {W}, c {W}
+WHERE a.y = b.x AND b.y = c.x AND a.v > 5 AND c.v > 4
+"""
+
+
+def test_what_one_query_has_of_another_is_used_by_a_third(monkeypatch):
+    """The first two ask for a key of `b` that the third does not."""
+    plain, rows = sites_cases.catalog_of, sites_cases.rows_of
+    joins = (("b.v", "d.v", 0.5), ("a.y", "b.x", 0.001), ("b.y", "c.x", 0.02))
+    declared = tuple(
+        JoinSelectivity(left=tuple(x.split(".")), right=tuple(y.split(".")), selectivity=f)
+        for x, y, f in joins
+    )
+
+    def some_null(case):
+        made = rows(case)
+        return {**made, "b": [{**r, "v": None if r["id"] % 3 == 0 else r["v"]} for r in made["b"]]}
+
+    monkeypatch.setattr(sites_cases, "catalog_of", lambda c: plain(c).model_copy(update={"joins": declared}))
+    monkeypatch.setattr(sites_cases, "rows_of", some_null)
+    case = Case(2, shape="chain", tuples=80, nulls=0.1)
+    _, planned = check_several(case, {"first": FIRST, "second": SECOND, "third": THIRD}, "optimal")
+    assert [o.details["query"] for o in planned[2][1].operators if o.kind == "reuse"] == ["second"]
 
 
 @pytest.mark.parametrize(

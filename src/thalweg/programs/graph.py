@@ -355,11 +355,15 @@ class _Reader:
         """Let an operator, and all that it reads, pass what this query's filter passes as well."""
         op.wide.add(alias)
         for feed in op.feeds:
-            if alias in feed.view.aliases:
-                if feed.view.base:
-                    feed.accept.append((flag,))
-                elif feed.view.op.query is op.query:
-                    self._widen(feed.view.op, alias, flag)
+            view = feed.view
+            if alias not in view.aliases:
+                continue
+            if view.base:
+                feed.accept.append((flag,))
+                continue
+            if () not in feed.accept:  # what this operator's query has filtered of another's
+                feed.accept.append((view.field(f"{alias}.{flag}"),))
+            self._widen(view.op, view.theirs[alias], flag)
 
     def _filter(self, operator: Operator) -> View:
         view = self._input(operator)
