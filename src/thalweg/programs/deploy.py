@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from thalweg.plan.deployment import Deployment
 from thalweg.programs.compile import Labels
 from thalweg.programs.fields import Fields
-from thalweg.programs.graph import FLAG, Graph, Names, Op, View
+from thalweg.programs.graph import Graph, Op, View
 from thalweg.programs.job import QueryPlan, StreamInfo, TypedQuery
+from thalweg.programs.names import FLAG, Names
 from thalweg.programs.pack import TIME
+from thalweg.programs.reading import add
 from thalweg.programs.sites import SiteOperator, Sites, SourceStream
 from thalweg.programs.source import VALUE, SourcePack
 from thalweg.programs.spec import END, SEQ
@@ -39,7 +41,7 @@ def deploy(
     """Compile the deployments of some queries; `at` is where each stream arises."""
     graph = Graph(streams, at, buckets)
     for typed, deployment in queries:
-        graph.add(typed, deployment)
+        add(graph, Names(len(graph.names), typed, streams), deployment)
     _watch(graph)
     return Deployed(_sites(graph, labels, keep_late), tuple(_plan(n) for n in graph.names))
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from thalweg.kernel.columns import stored_type
-from thalweg.programs.graph import FLAG, Feed, Graph, Names, Op
+from thalweg.programs.graph import Feed, Graph, Op
+from thalweg.programs.names import FLAG, Names
 from thalweg.programs.probe import SENT
 from thalweg.programs.source import VALUE
 from thalweg.programs.spec import END, KEY, SEQ, START

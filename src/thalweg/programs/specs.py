@@ -12,7 +12,8 @@ from thalweg.kernel.columns import stored_type
 from thalweg.kernel.window import NEVER
 from thalweg.programs.alias import restorable
 from thalweg.programs.fields import WORD, Fields
-from thalweg.programs.graph import Names, Op
+from thalweg.programs.graph import Op
+from thalweg.programs.names import Names
 from thalweg.programs.probe import SENT
 from thalweg.programs.spec import (
     END,
