@@ -22,10 +22,10 @@ from thalweg.programs.packet import Kind, dump
 from thalweg.programs.parcel import Parcel
 from thalweg.query import parse
 
-WARM_UP = 4
+WARM_UP = 8
 """Batches that are left out: the first ones load classes, start workers and fill the pipe between sites."""
 
-LARGE = Workload("300k", tuples_per_stream=1_600_000)
+LARGE = Workload("300k", tuples_per_stream=2_400_000)
 TINY = Workload("sites", keys=1_000, rate=100.0, tuples_per_stream=3_000, rows_per_batch=300)
 SETTINGS = {
     "one site": ("one", "simple"),

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from thalweg.programs.cache import OwnCache
 from thalweg.programs.local import MemoryStore
-from thalweg.programs.outlet import parcels, settled
+from thalweg.programs.outlet import parcels, results, settled
 from thalweg.programs.packet import Kind, Packet
 from thalweg.programs.parcel import Parcel
 from thalweg.programs.sites import Sites, run
@@ -136,6 +136,7 @@ class LocalSites:
                         continue
                     sent.setdefault((operator.site, site), []).append(parcel)
                 found += [p for p in out if p.kind not in (Kind.DATA, Kind.RESOLVE)]
+                found += [r for p in going for r in results(operator.outlets, p)]
         outlets = self.sites.outlets
         return {way: settled(parcels_, outlets) for way, parcels_ in sent.items()}, found
 

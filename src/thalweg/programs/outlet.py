@@ -23,7 +23,7 @@ from thalweg.programs.parcel import Parcel
 from thalweg.programs.presence import BITS, rows_of
 from thalweg.programs.spec import END, KEY, START, ArrowType
 
-Form = Literal["tuples", "rows", "keys", "bloom", "bounds", "count"]
+Form = Literal["tuples", "rows", "keys", "bloom", "bounds", "count", "results"]
 BLOOM_FRAME = 16
 """What a Bloom filter is counted for beside its bits: the time that it covers."""
 
@@ -47,8 +47,9 @@ class Outlet:
 
     `form`: whole `tuples` with these fields, `rows` as they come out (keys with intervals, filters), the
     distinct `keys` of each slot of time, a `bloom` filter of them, only how far the stream has come
-    (`bounds`), or nothing: it only counts what whole tuples would take (`count`, to no site). A tuple goes if
-    all flags of one of `any_of` are set. `width` is what the plan counts for a tuple or key, in bytes.
+    (`bounds`), or nothing: it only counts what whole tuples would take (`count`, to no site), or these are
+    the `results` of a query, handed out where they are. A tuple goes if all flags of one of `any_of` are set.
+    `width` is what the plan counts for a tuple or key, in bytes.
     """
 
     stream: str
@@ -60,12 +61,24 @@ class Outlet:
     part: Part | None = None
     key: tuple[str, ...] = ()
     slot: int = 0
+    query: int = -1
+
+
+def results(outlets: Sequence[Outlet], packet: Packet) -> Iterator[Packet]:
+    """What of an operator's output are results of queries."""
+    for outlet in outlets:
+        if outlet.form == "results" and packet.kind == Kind.DATA and packet.n:
+            batch = _chosen(outlet, packet.table)
+            if batch.num_rows:
+                found = batch.select([START, *outlet.fields])
+                yield Packet(0, outlet.query, Kind.RESULT, found.num_rows, None, packet.wall, batch=found)
 
 
 def parcels(outlets: Sequence[Outlet], packets: Iterable[Packet]) -> Iterator[tuple[str, Parcel]]:
     """What an operator has put out in one call, as parcels to sites."""
+    going = [outlet for outlet in outlets if outlet.form != "results"]
     for packet in packets:
-        for outlet in outlets:
+        for outlet in going:
             for parcel in _parcels(outlet, packet):
                 yield outlet.site, parcel
 

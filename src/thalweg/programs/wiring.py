@@ -37,7 +37,8 @@ class Wiring:
         for shipment in self.shipments.get(id(op), {}).values():
             outlet = self._outlet(shipment)
             outlets.append(outlet)
-            inlets += [self._inlet(feed, outlet) for feed in shipment.feeds]
+            if outlet.form != "results":
+                inlets += [self._inlet(feed, outlet) for feed in shipment.feeds]
         if op.role == "source":
             outlets += self._counted(op)
         return outlets, inlets
@@ -48,6 +49,8 @@ class Wiring:
             for feed in reader.feeds:
                 view = feed.view
                 key: Hashable = (reader.site, feed.form, view.group, repr(view.part))
+                if _handed_out(feed):
+                    key = ("results", id(feed))
                 if feed.form in ("keys", "bloom"):
                     key = (key, tuple(view.field(k) for k in feed.key), feed.slot)
                 mine = found.setdefault(id(view.op), {})
@@ -69,6 +72,10 @@ class Wiring:
         if view.part is not None:
             name, selector, named = view.part
             part = Part(name, self.fields.kind(view.op, name), selector, named)
+        if _handed_out(feed):
+            assert feed.reader.query is not None
+            own = tuple(feed.wants)
+            return Outlet(shipment.outlet, "", "results", 0.0, own, any_of, query=feed.reader.query.number)
         return Outlet(
             shipment.outlet,
             feed.reader.site,
@@ -173,3 +180,13 @@ class Wiring:
             tuple(Narrow(view.field(f"{a}.{self.fields.time(names, a)}"), span) for a, span in view.narrow),
             words,
         )
+
+
+def _handed_out(feed: Feed) -> bool:
+    """Whether what a sink reads can be handed out where it is made: nothing is left to do for the sink."""
+    view, sink = feed.view, feed.reader
+    same = all(alias == theirs for alias, theirs in view.theirs.items())
+    if sink.role != "sink" or sink.site != view.op.site or not same or view.narrow or view.part is not None:
+        return False
+    assert sink.query is not None
+    return sink.query.query.slide is None

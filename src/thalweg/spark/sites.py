@@ -28,7 +28,7 @@ from thalweg.errors import UserError
 from thalweg.plan.document import Plan
 from thalweg.programs.deploy import Deployed, deploy
 from thalweg.programs.job import QueryPlan, StreamInfo
-from thalweg.programs.outlet import parcels, settled
+from thalweg.programs.outlet import parcels, results, settled
 from thalweg.programs.packet import Kind, Packet
 from thalweg.programs.parcel import Parcel
 from thalweg.programs.sites import SiteOperator, SourceStream, run
@@ -114,6 +114,7 @@ class _Processor(StatefulProcessor):
             if packet.kind in (Kind.DATA, Kind.RESOLVE):
                 for site, parcel in parcels(operator.outlets, [packet]):
                     sent[site].append(parcel)
+                yield from results(operator.outlets, packet)
             elif packet.kind == Kind.LATE and packet.batch is not None:
                 hosting.late.write(packet.port, packet.batch, group, part)
                 yield replace(packet, batch=None)
