@@ -36,9 +36,10 @@ class Selector:
         """Whether a key belongs here; `named` are the values that any part names."""
         if self.buckets:
             return bucket(value, self.of) in self.buckets
-        if self.ranges:
+        if self.ranges:  # NaN is beyond all numbers
             return any(
-                (low is None or value >= low) and (high is None or value < high) for low, high in self.ranges
+                (low is None or not value < low) and (high is None or value < high)
+                for low, high in self.ranges
             )
         return value in self.values or (self.others and value not in named)
 

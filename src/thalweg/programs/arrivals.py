@@ -25,6 +25,7 @@ class Arrivals:
     aside: list[pa.RecordBatch] = field(default_factory=list)
     tops: dict[int, int] = field(default_factory=dict)  # by feed
     count: int = 0
+    wall: int = 0
 
     @property
     def top(self) -> int | None:
@@ -58,6 +59,7 @@ class Arrived:
     def _add(self, p: Packet) -> None:
         port = self.ports[p.port]
         port.count += p.n
+        port.wall = max(port.wall, p.wall)
         if p.top is not None:
             port.tops[p.feed] = max(p.top, port.tops.get(p.feed, p.top))
         if p.n and (p.data is not None or p.batch is not None):

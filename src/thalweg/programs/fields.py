@@ -8,7 +8,7 @@ from thalweg.kernel.columns import stored_type
 from thalweg.programs.graph import Feed, Graph, Op
 from thalweg.programs.names import FLAG, Names
 from thalweg.programs.probe import SENT
-from thalweg.programs.source import VALUE
+from thalweg.programs.source import VALUE, end_of
 from thalweg.programs.spec import END, KEY, SEQ, START
 
 WORD = "#w:"
@@ -47,6 +47,10 @@ class Fields:
             needed = [n if op.role == "relay" or n.startswith("#") else view.field(n) for n in wanted]
             if view.part is not None:
                 needed.append(view.part[0])
+            if view.op.role == "relay" and view.base and op.role != "relay" and feed.form == "tuples":
+                assert names is not None
+                if (rows := names.rows(view.aliases[0])) is not None:
+                    needed += [SEQ, end_of(rows)]
             if op.role != "relay" and names is not None and not view.base:
                 wide = [a for a in view.aliases if view.theirs[a] in view.op.wide and a not in op.wide]
                 only = tuple(f"{view.theirs[a]}.{names.flag(a)}" for a in wide)

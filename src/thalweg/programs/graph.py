@@ -141,4 +141,6 @@ class Graph:
             relay.stream = view.op.stream
             relay.reads(view, 0)
             self._relays[key] = relay
+        elif view.flags not in (accept := self._relays[key].feeds[0].accept):
+            accept.append(view.flags)
         return replace(view, op=self._relays[key], part=None, group=())

@@ -111,7 +111,7 @@ def _arranged(inlet: Inlet, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, np.n
         columns[END] = batch.column(END)
     if inlet.narrow:
         last = np.min([_micros(batch.column(n.time)) + n.span for n in inlet.narrow], axis=0)
-        columns[END] = pa.array(last)
+        columns[END] = pa.array(np.minimum(last, ints(batch, END)) if inlet.ends else last)
     out = pa.record_batch(list(columns.values()), names=list(columns))
     if END in columns and (inlet.narrow or inlet.rows is not None):
         alive = ints(out, END) >= ints(out, START)

@@ -26,6 +26,15 @@ class Names:
         self.number, self.typed, self.query = number, typed, typed.query
         self.infos = infos
         self.classes = classes(typed.equalities)
+        self._typed: dict[str, set[str]] = {}  # what a plan calls a key, and as what it is compared
+        for asked, cast in zip(typed.query.equalities, typed.equalities, strict=True):
+            for before, after in ((asked.left, cast.left), (asked.right, cast.right)):
+                self._typed.setdefault(before.sql, {before.sql}).add(after.sql)
+
+    def classes_of(self, alias: str, keys: Iterable[str]) -> list[int]:
+        """The classes in which any of these keys of an alias, as a plan names them, is."""
+        meant = {sql for key in keys for sql in self._typed.get(key, {key})}
+        return [c for c, m in enumerate(self.classes) if any(e.sql in meant for e in m.get(alias, ()))]
 
     def left_over(self, condition: Expr) -> None:
         """A comparison between streams that no join of the plan decides is one for who hands out results."""

@@ -10,7 +10,7 @@ from thalweg.errors import UserError
 from thalweg.plan.deployment import Deployment, Operator
 from thalweg.programs.graph import Feed, Graph, Op, View
 from thalweg.programs.names import FLAG, Names
-from thalweg.query.model import Expr, Query
+from thalweg.query.model import Expr, Query, WindowKind
 from thalweg.query.rename import unqualified
 from thalweg.query.tree import join_tree
 
@@ -75,11 +75,14 @@ class Reader:
     def _own(self, op: Op, aliases: Iterable[str]) -> View:
         return View(op, op.site, {a: a for a in aliases})
 
-    def _feed(self, op: Op, operator: Operator, i: int, port: int, **more: Any) -> Feed:
+    def _feed(
+        self, op: Op, operator: Operator, i: int, port: int, view: View | None = None, **more: Any
+    ) -> Feed:
         """An operator's input by a plan's edge."""
         edge = self.deployment.edge(operator.inputs[i], operator.id)
         width = edge.bytes_per_s / edge.tuples_per_s if edge.tuples_per_s else 0.0
-        return op.reads(self.graph.at(self._input(operator, i), op.site), port, width=width, **more)
+        view = self._input(operator, i) if view is None else view
+        return op.reads(self.graph.at(view, op.site), port, width=width, **more)
 
     def _source(self, operator: Operator) -> View:
         alias = operator.id
@@ -96,11 +99,7 @@ class Reader:
         whole = self._input(operator)
         key = Expr(operator.details["key"])
         (alias,) = key.aliases
-        c = next(
-            c
-            for c, members in enumerate(self.names.classes)
-            if any(e.columns == key.columns for e in members.get(alias, ()))
-        )
+        c = self.names.classes_of(alias, [key.sql])[0]
         selector = {
             k: operator.details[k]
             for k in ("part", "of", "buckets", "ranges", "values", "others")
@@ -160,7 +159,8 @@ class Reader:
             flags.append(view.field(f"{alias}.{FLAG}{unqualified(expr)}"))
         narrow: tuple[tuple[str, int], ...] = ()
         if operator.details.get("windows"):
-            narrow = tuple((a, self.query.input(a).window.size) for a in view.aliases)
+            windows = {a: self.query.input(a).window for a in view.aliases}  # those of rows are the same
+            narrow = tuple((a, w.size) for a, w in windows.items() if w.kind is WindowKind.RANGE)
         group = (view.group, tuple(flags), narrow)
         return replace(view, flags=(*view.flags, *flags), narrow=narrow, group=group)
 
@@ -226,20 +226,21 @@ class Reader:
         self._feed(op, operator, 1, 1, key=self.names.key_of([stream], shared))
         return self._own(op, aliases)
 
-    def _keys(self, operator: Operator) -> View:
-        (stream,) = self._input(operator).aliases
-        columns = [Expr(k).columns for k in operator.details["key"]]
-        shared = [
-            c
-            for c, members in enumerate(self.names.classes)
-            if stream in members and any(e.columns in columns for e in members[stream])
-        ]
-        slot = self._slot(operator) if operator.details.get("bloom") else None
-        op = self._op(operator, "keys", stream=stream, slot=slot)
-        if slot is not None:
-            op.buckets = 1  # one filter of all keys is smaller than several
-        self._feed(op, operator, 0, 0, key=self.names.key_of([stream], shared))
-        return View(op, op.site, {stream: stream})
+    def _keys(self, operator: Operator) -> None:
+        """Which attributes make the key is for those who read them to say."""
+
+    def _told(self, op: Op, operator: Operator, stream: str, shared: Sequence[int]) -> None:
+        """The keys of a stream's window into port 1, by the attributes that its reader looks for."""
+        keys = self.deployment.operator(operator.inputs[1])
+        name = (self.query.name, f"{keys.id} {list(shared)}")
+        if name not in self.graph.views:
+            slot = self._slot(keys) if keys.details.get("bloom") else None
+            made = self._op(keys, "keys", "".join(f".{c}" for c in shared), stream=stream, slot=slot)
+            if slot is not None:
+                made.buckets = 1  # one filter of all keys is smaller than several
+            self._feed(made, keys, 0, 0, key=self.names.key_of([stream], shared))
+            self.graph.views[name] = View(made, made.site, {stream: stream})
+        self._feed(op, operator, 1, 1, self.graph.views[name], form="rows")
 
     def _match(self, operator: Operator) -> View:
         """SM-S2: which keys of the stream are wanted. SM-D2: which keys of the current stream match."""
@@ -250,7 +251,7 @@ class Reader:
                 operator, "probe", mode="fetch", ranges=True, closes=True, interest=True, stream=stream
             )
             self._feed(op, operator, 0, 0, form="keys", key=key, slot=slot)
-            self._feed(op, operator, 1, 1, form="rows")
+            self._told(op, operator, stream, shared)
         else:
             op = self._op(operator, "probe", mode="pass", ranges=True, stream=stream)
             self._feed(op, operator, 0, 0, form="keys", key=key, slot=slot)
@@ -287,7 +288,10 @@ class Reader:
             stream=stream,
         )
         self._feed(op, operator, 0, 0, key=key)
-        self._feed(op, operator, 1, 1, form="rows")
+        if method == "SM-D2":
+            self._feed(op, operator, 1, 1, form="rows")
+        else:
+            self._told(op, operator, stream, shared)
         return self._own(op, current.aliases)
 
     def _sink(self, operator: Operator) -> None:

@@ -100,7 +100,7 @@ class SourceProgram:
             yield from self._in_order(memo, batch, bound, arrived.wall)
         elif batch is not None and batch.num_rows:
             yield Packet(0, 0, Kind.DATA, batch.num_rows, None, arrived.wall, batch=batch)
-        yield Packet(0, 0, Kind.DATA, 0, bound, arrived.wall)
+        yield Packet(0, 0, Kind.DATA, 0, bound, head.walls[0])
         memo.facts["head"] = {"bounds": head.bounds, "walls": head.walls, "ended": head.ended}
         memo.save(store)
         yield Packet(0, 0, Kind.STATE, memo.rows, bound, memo.nbytes)
@@ -110,8 +110,10 @@ class SourceProgram:
         head.ended |= arrived.ended
         for i, (source, arrivals) in enumerate(zip(sources, arrived.ports, strict=True)):
             head.advance(i, source, arrivals.tops)
-            if arrivals.count or arrivals.tops or head.walls[i] == 0:
+            if head.walls[i] == 0 or (i == 0 and (arrivals.count or arrivals.tops)):
                 head.walls[i] = arrived.wall
+            elif i:  # others say when they last had tuples of their own
+                head.walls[i] = max(head.walls[i], arrivals.wall)
         if head.ended:
             head.bounds[0] = NEVER
             return

@@ -82,9 +82,6 @@ class Specs:
                     held = START
                 elif exact and len(shared) == 1 and name == feed.key[0] and restorable(kind):
                     held = KEY
-            if held:
-                alias, column = name.split(".", 1)
-                kind = names.info(alias).columns[column]
             fields.append(Field(name, kind, held))
         if op.role == "probe" and op.about["mode"] == "fetch" and number == 1:
             fields.append(Field(SENT, pa.int64()))
@@ -133,9 +130,9 @@ class Specs:
         probes = Port("probes", (), None, feeds=sum(f.port == 0 for f in op.feeds))
         keys = Port("keys", (), None, open_ends=True)
         if about["mode"] == "fetch":
-            window = self.port(op, 1) if not about.get("interest") else keys
-            if about.get("interest"):
-                window = Port("keys", (Field(SENT, pa.int64()),), None, open_ends=True)
+            window = Port("keys", (Field(SENT, pa.int64()),), None, open_ends=True)
+            if not about.get("interest"):
+                window = self.port(op, 1)
             output = self._output(op, (probes, window))
             return ProbeSpec(op.name, (probes, window), "fetch", output, **flags)
         if about.get("ranges"):  # SM-D2: which keys match
@@ -169,5 +166,5 @@ class Specs:
             late=tuple(info.columns) if self.keep_late else (),
             reports=True,
         )
-        others = tuple(Watched(0, None) for _ in watched)
+        others = tuple(Watched(0, self.graph.infos[s].idle) for s in watched)
         return SourceSpec(op.name, port, rows, others)
