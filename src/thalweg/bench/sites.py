@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -116,8 +117,7 @@ def _run(spec: Workload, where: str, planner: str, home: Path) -> tuple[_Watch, 
     sql = f"SELECT {columns} FROM {', '.join(f'{a} {window}' for a in spec.aliases)} WHERE {on}"
     query = parse(sql, name="q", schemas=catalog.schemas)
     plan = make_plan([query], catalog, PlanOptions(planner, Objective("bytes"), None, {}))
-    out = home / "out"
-    shutil.rmtree(out, ignore_errors=True)
+    out = home / f"out-{uuid.uuid4().hex}"  # Spark may still tidy up an earlier one's state
     watch = _Watch()
     metrics = run(RunOptions((query,), catalog, plan, out, once=True), watch)
     shutil.rmtree(out, ignore_errors=True)
