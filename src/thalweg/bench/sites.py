@@ -31,8 +31,8 @@ TINY = Workload("sites", keys=1_000, rate=100.0, tuples_per_stream=3_000, rows_p
 SETTINGS = {
     "one site": ("one", "simple"),
     "three sites, all shipped to one": ("three", "simple"),
-    "three sites, a tree of two joins": ("three", "optimal"),
-    "three sites, probe sequences": ("three", "linear-greedy"),
+    "three sites, by `optimal`": ("three", "optimal"),
+    "three sites, probe sequences by `linear-greedy`": ("three", "linear-greedy"),
 }
 """What is run: where the streams are, and by which planner."""
 
