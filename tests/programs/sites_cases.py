@@ -153,8 +153,15 @@ def compiled(case: Case, known, planned: list[tuple[Query, object]]) -> Deployed
 
 def drive(case: Case, made: Deployed, rows: dict[str, list[dict]], *, crashes: float = 0.2):
     """Run it: streams at random paces, parcels delayed at random, some batches repeated after a crash."""
-    rng = random.Random(case.seed + 1)
     host = LocalSites(made.sites, evaluate)
+    return host, drive_rows(host, rows, lambda _, part: table(case, part), case.seed, crashes)
+
+
+def drive_rows(
+    host: LocalSites, rows, as_batch, seed: int, crashes: float = 0.2
+) -> dict[str, list[list[dict]]]:
+    """The batches in which the rows of each stream came."""
+    rng = random.Random(seed + 1)
     left = {a: list(r) for a, r in rows.items()}
     batches: dict[str, list[list[dict]]] = {a: [] for a in rows}
     ended = False
@@ -165,7 +172,7 @@ def drive(case: Case, made: Deployed, rows: dict[str, list[dict]], *, crashes: f
             chosen, left[a] = left[a][:n], left[a][n:]
             if chosen:
                 batches[a].append(chosen)
-                fresh[a] = table(case, chosen)
+                fresh[a] = as_batch(a, chosen)
         waiting = host.waiting
         take = {w: rng.randint(0, n) for w, n in waiting.items() if rng.random() < 0.6}
         ending = not ended and not any(left.values()) and not fresh and rng.random() < 0.5
@@ -177,7 +184,7 @@ def drive(case: Case, made: Deployed, rows: dict[str, list[dict]], *, crashes: f
             host.caches.clear()
         if ended and not host.waiting:
             break
-    return host, batches
+    return batches
 
 
 def expected(case: Case, query_: Query, batches: dict[str, list[list[dict]]]) -> Counter:
