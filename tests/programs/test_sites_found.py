@@ -13,6 +13,7 @@ import pytest
 from tests.planners.examples import catalog, links, query, stream
 from tests.programs.sites_cases import TIME, by_sequences, drive_rows, evaluate, handed_out
 from thalweg.cost.methods import METHODS
+from thalweg.errors import UserError
 from thalweg.oracle import duck, reference
 from thalweg.plan.options import Objective, PlanOptions
 from thalweg.planners.table import Session, planner
@@ -231,3 +232,10 @@ def test_two_silent_streams_do_not_wait_for_each_other():
         n += 1
         host.batch({"c": one("c", 5_000 + 1_000 * n, n)}, host.waiting, wall=100_000 * n)
     assert 10 <= n < 40
+
+
+def test_a_column_that_begins_with_what_is_kept_for_ourselves_is_refused():
+    known = known_of((0, 1), {**LONGS, "#start": "long"})
+    asked = query(ids("ab", f"a {W}, b {W}", "a.x = b.x"), known)
+    with pytest.raises(UserError, match="'#start' begins with #"):
+        made_of(known, [(asked, by_sequences(0, ["SP-D"])(asked, known))])

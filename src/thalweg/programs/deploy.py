@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from thalweg.errors import UserError
 from thalweg.plan.deployment import Deployment
 from thalweg.programs.compile import Labels
 from thalweg.programs.fields import Fields
@@ -39,6 +40,13 @@ def deploy(
     keep_late: bool,
 ) -> Deployed:
     """Compile the deployments of some queries; `at` is where each stream arises."""
+    for info in streams.values():
+        if odd := [c for c in info.columns if c.startswith("#")]:
+            raise UserError(
+                f"stream {info.name}: its column {odd[0]!r} begins with #, which is kept for what travels "
+                "between sites",
+                remedy="rename the column, or put all streams at one site",
+            )
     graph = Graph(streams, at, buckets)
     for typed, deployment in queries:
         add(graph, Names(len(graph.names), typed, streams), deployment)

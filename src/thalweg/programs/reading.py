@@ -99,7 +99,13 @@ class Reader:
         whole = self._input(operator)
         key = Expr(operator.details["key"])
         (alias,) = key.aliases
-        c = self.names.classes_of(alias, [key.sql])[0]
+        found = self.names.classes_of(alias, [key.sql])
+        if len(found) != 1:
+            raise UserError(
+                f"the plan parts the key space by {key.sql}, which the query compares as values of two types",
+                remedy="cast the keys of the query to one type, or choose another planner",
+            )
+        (c,) = found
         selector = {
             k: operator.details[k]
             for k in ("part", "of", "buckets", "ranges", "values", "others")
