@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import random
 
 import pytest
 
 from thalweg.cost.methods import METHODS
 from thalweg.planners.table import PLANNERS
 
-from .places import CHAIN, STAR, check_complete, place
+from .feed import SECOND, Feed, catalog_yaml, results_of, written
+from .places import CHAIN, COLUMNS, STAR, Place, batches, check_complete, place
 from .test_run import files_of
 
 JITTER = ("--jitter", 1)
@@ -178,3 +180,36 @@ def test_streams_that_share_sites(tmp_path, thalweg, at, kind):
     made = place(tmp_path, seed=6, at={a: f"n{n}" for a, n in zip("abcd", at, strict=True)})
     chosen = ("--plan", made.by_sequences("plan.json")) if kind == "mixed" else ("--planner", kind)
     check(made, thalweg, *chosen, *JITTER)
+
+
+@pytest.mark.long
+def test_ten_sites_and_ten_queries(tmp_path, thalweg):
+    """Each query joins three streams in a row; neighbours have two of them in common."""
+    rng = random.Random(10)
+    names = [f"s{n}" for n in range(10)]
+    feeds = {
+        name: Feed(
+            COLUMNS,
+            batches(rng, 3, 20, 30.0, range(6)),
+            lateness=6 * SECOND,
+            order=("id",),
+            extra={"stats": "{rate: 2.0, distinct: {k: 12}}"},
+        )
+        for name in names
+    }
+    at = {name: f"n{n}" for n, name in enumerate(names)}
+    written(feeds, tmp_path / "data")
+    (tmp_path / "catalog.yaml").write_text(catalog_yaml(feeds, at=at))
+    queries = {}
+    for n in range(10):
+        a, b, c = (names[(n + i) % 10] for i in range(3))
+        queries[f"q{n}"] = (
+            f"SELECT {a}.id AS x, {b}.id AS y, {c}.id AS z, result_time FROM {a} [RANGE 5 SECONDS], "
+            f"{b} [RANGE 5 SECONDS], {c} [RANGE 5 SECONDS] WHERE {a}.k = {b}.k AND {b}.k = {c}.k"
+        )
+        (tmp_path / f"q{n}.sql").write_text(queries[f"q{n}"])
+    made = Place(tmp_path, feeds, queries, at)
+    code, _, err = thalweg(*made.run("--planner", "optimal"), cwd=tmp_path)
+    assert (code, err) == (0, "")
+    for name in queries:
+        assert results_of(tmp_path / "out", name) == made.expected(name), name
