@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -104,6 +105,10 @@ def _emulated(catalog: Catalog, plan: Plan, links: bool, jitter_s: float) -> tup
     from thalweg.cost.network import way
     from thalweg.plan.options import Emulated
 
+    if not isfinite(jitter_s):
+        raise UserError(
+            f"a jitter of {jitter_s} seconds", where="--jitter", remedy="give a number of seconds"
+        )
     if not links and not jitter_s:
         return ()
     edges = [e for q in plan.queries for e in q.deployment.edges]
