@@ -87,6 +87,7 @@ def cluster(tmp_path):
                 process.wait()
 
 
+@pytest.mark.long
 def test_the_same_job_on_a_cluster(tmp_path, cluster, command):
     rng = random.Random(5)
     columns = {"ts": "timestamp", "k": "int", "id": "bigint"}

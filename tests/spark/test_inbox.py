@@ -111,6 +111,7 @@ def test_a_batch_that_failed_is_read_again_and_sends_nothing_twice(spark, tmp_pa
     assert {batch for batch, row in game.seen if row["n"] == 2} == {1}
 
 
+@pytest.mark.long
 def test_latency_is_waited_for(spark, tmp_path):
     link = Link(latency_s=0.4)
     game = Game(spark, tmp_path, links={AB.name: link, BA.name: link})

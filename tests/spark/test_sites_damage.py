@@ -133,6 +133,7 @@ def test_a_missing_file_is_named(interrupted, thalweg, which):
     check_complete(interrupted, json.loads(said), thalweg, out)
 
 
+@pytest.mark.long
 def test_another_plan_does_not_take_over_a_run(interrupted, thalweg):
     out = "out-plan"
     shutil.copytree(interrupted.root / "out", interrupted.root / out)
