@@ -229,7 +229,7 @@ class _Run:
                 state_rows=int(found["state_rows"]),
                 elapsed_s=metrics["elapsed_s"],
                 shipped=tuple(Shipped(**way) for way in _ways(metrics["shipped"])),
-                central_bytes=metrics["central_payload_bytes"],
+                central_bytes=metrics.get("central_payload_bytes", 0),
             )
         )
 
@@ -240,7 +240,7 @@ class _Run:
             "output_rows": {q.name: totals.get(f"out_{q.name}", 0) for q in self.options.queries},
             "late_rows": {s: totals.get(f"late_{s}", 0) for s in self.schemas},
             "shipped": shipped_in(totals),
-            "central_payload_bytes": _central(totals),
+            **({"central_payload_bytes": _central(totals)} if isinstance(self.host, SiteHost) else {}),
             "elapsed_s": round(self.earlier_s + time.monotonic() - self.begun, 3),
             "batches": tally["batch"] + 1,
             "complete": complete,
