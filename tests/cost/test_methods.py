@@ -9,18 +9,21 @@ import pytest
 from tests.planners.examples import catalog, links, stream
 from thalweg.catalog.model import Costs
 from thalweg.cost.methods import (
+    BITS_A_KEY,
+    BLOOM_BYTES,
     METHODS,
     PIECES,
     Side,
-    Ways,
     at_source,
     distinct_among,
-    least,
     methods,
     stretch,
 )
 from thalweg.cost.network import Network
 from thalweg.cost.price import MODELS
+from thalweg.cost.ways import Ways, least
+from thalweg.programs import bloom
+from thalweg.programs.outlet import BLOOM_FRAME
 
 COSTS = Costs(probe_s=1e-6, update_s=2e-5, insert_s=3e-4, hash_s=4e-3, interval_s=0.5)
 FEWER = Side(rate=10.0, width=100.0, key=8.0, distinct=20.0), Side(40.0, 60.0, 4.0, 50.0, 200.0)
@@ -325,3 +328,7 @@ def test_without_a_path_it_can_not_be_shipped():
         ways = Ways(Network.of(known, model), [0, 1, 2])
         assert ways.cost(0, 2, 5.0) == float("inf")
         assert np.isfinite(ways.cost(0, 1, 5.0))
+
+
+def test_filters_are_estimated_as_they_are_made():
+    assert (BITS_A_KEY, BLOOM_BYTES) == (bloom.BITS_A_KEY, BLOOM_FRAME)

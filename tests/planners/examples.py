@@ -1,7 +1,9 @@
 """The papers' examples as catalogs and queries."""
 
 from thalweg.catalog.model import Catalog, JoinSelectivity, Link, Links, Site, Source, Stats, Stream
+from thalweg.cost.methods import at_source
 from thalweg.plan.options import Objective, PlanOptions
+from thalweg.planners.sequences import Step, StepCosts, deploy
 from thalweg.planners.table import make_plan
 from thalweg.query import parse
 
@@ -40,6 +42,21 @@ def query(sql, known, name="q"):
 def planned(sql, known, planner, objective="bytes", deliver_to=None, **settings):
     options = PlanOptions(planner, Objective(objective), deliver_to, settings)
     return make_plan([query(sql, known)], known, options).queries[0]
+
+
+def random_sequences(problem, rng, method):
+    """A deployment of probe sequences in random order; `method()` gives that of each step over a link."""
+    costs = StepCosts(problem)
+    plan = {}
+    for head in range(len(problem.query.inputs)):
+        mask, place, steps = 1 << head, costs.place[head], []
+        while len(steps) + 1 < len(problem.query.inputs):
+            to = rng.choice(costs.nexts(mask))
+            steps.append(Step(to, method() if place != costs.place[to] else "SP-D"))
+            mask |= 1 << to
+            place = place if at_source(steps[-1].method) else costs.place[to]
+        plan[head] = tuple(steps)
+    return deploy(problem, plan)
 
 
 def pmjoin_1():

@@ -10,11 +10,9 @@ from dataclasses import dataclass
 import duckdb
 import pyarrow as pa
 
-from tests.planners.examples import catalog, query, stream
+from tests.planners.examples import catalog, query, random_sequences, stream
 from thalweg.oracle import duck, reference
 from thalweg.plan.options import Objective, PlanOptions
-from thalweg.planners.sequences import Step
-from thalweg.planners.sequences import deploy as deploy_sequences
 from thalweg.planners.table import Session, planner
 from thalweg.programs.deploy import Deployed, deploy
 from thalweg.programs.job import StreamInfo, TypedQuery
@@ -254,21 +252,7 @@ def by_sequences(seed: int, methods):
         rng = random.Random(seed)
         session = Session(known, PlanOptions("linear-optimal", Objective("bytes"), None, {}))
         problem = session.problem(asked)
-        from thalweg.planners.sequences import StepCosts
-
-        costs = StepCosts(problem)
-        plan = {}
-        for head in range(len(asked.inputs)):
-            mask, place, steps = 1 << head, costs.place[head], []
-            while len(steps) + 1 < len(asked.inputs):
-                stream_ = rng.choice(costs.nexts(mask))
-                method = rng.choice(methods) if place != costs.place[stream_] else "SP-D"
-                steps.append(Step(stream_, method))
-                mask |= 1 << stream_
-                if not method.endswith(("-S", "-S1", "-S2")):
-                    place = costs.place[stream_]
-            plan[head] = tuple(steps)
-        return deploy_sequences(problem, plan)
+        return random_sequences(problem, rng, lambda: rng.choice(methods))
 
     return make
 

@@ -12,12 +12,12 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+from tests.planners.examples import random_sequences
 from thalweg.cli.inputs import read_catalog, read_queries
-from thalweg.cost.methods import METHODS, at_source
+from thalweg.cost.methods import METHODS
 from thalweg.cost.price import price
 from thalweg.plan.document import Plan, PlannedQuery
 from thalweg.plan.options import Objective, PlanOptions
-from thalweg.planners.sequences import Step, StepCosts, deploy
 from thalweg.planners.table import Session
 
 from .feed import SECOND, Feed, catalog_yaml, expected, results_of, written
@@ -87,18 +87,7 @@ class Place:
         made = []
         for query in queries:
             problem = session.problem(query)
-            costs = StepCosts(problem)
-            plan = {}
-            for head in range(len(query.inputs)):
-                mask, place, steps = 1 << head, costs.place[head], []
-                while len(steps) + 1 < len(query.inputs):
-                    stream = rng.choice(costs.nexts(mask))
-                    method = next(turn) if place != costs.place[stream] else "SP-D"
-                    steps.append(Step(stream, method))
-                    mask |= 1 << stream
-                    place = place if at_source(method) else costs.place[stream]
-                plan[head] = tuple(steps)
-            deployment = deploy(problem, plan)
+            deployment = random_sequences(problem, rng, lambda: next(turn))
             cost = price(deployment, session.network, session.model)
             made.append(PlannedQuery(query.name, query.text, "by hand", cost, cost, 1, 0.0, (), deployment))
         Plan("bytes", tuple(made)).save(self.root / path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -124,12 +125,7 @@ def windows(
     if as_json:
         print(json.dumps({"windows": [m.__dict__ for m in measured]}))
         return
-    table = Table(header[0])
-    for title in header[1:]:
-        table.add_column(title, justify="right")
-    for row in rows:
-        table.add_row(*row)
-    Console().print(table)
+    _print(header, rows)
 
 
 @app.command()
@@ -196,12 +192,17 @@ def sites(
     text = "\n\n".join(report.markdown(header, rows) for header, rows in tables)
     (out / "sites.md").write_text(text + "\n")
     for header, rows in tables:
-        table = Table(header[0])
-        for title in header[1:]:
-            table.add_column(title, justify="right")
-        for row in rows:
-            table.add_row(*row)
-        Console().print(table)
+        _print(header, rows)
+
+
+def _print(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """A table whose first column has names and the others numbers."""
+    table = Table(header[0])
+    for title in header[1:]:
+        table.add_column(title, justify="right")
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
 
 
 def _sides(text: str) -> list[str]:

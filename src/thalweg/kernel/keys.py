@@ -86,7 +86,8 @@ def _plain(value: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _finish(x: np.uint64) -> np.uint64:
+def finish(x: np.uint64) -> np.uint64:
+    """Mixes the bits of a word so that each depends on all of them (splitmix64's last step)."""
     x ^= x >> np.uint64(30)
     x *= np.uint64(0xBF58476D1CE4E5B9)
     x ^= x >> np.uint64(27)
@@ -98,7 +99,7 @@ def _finish(x: np.uint64) -> np.uint64:
 def _mix(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     out = np.empty(len(a), np.int64)
     for i in range(len(a)):
-        out[i] = np.int64(_finish(_finish(np.uint64(a[i])) + np.uint64(b[i]) * np.uint64(0x9E3779B97F4A7C15)))
+        out[i] = np.int64(finish(finish(np.uint64(a[i])) + np.uint64(b[i]) * np.uint64(0x9E3779B97F4A7C15)))
     return out
 
 
@@ -110,7 +111,7 @@ def _hash(offsets: np.ndarray, data: np.ndarray) -> np.ndarray:
         h = np.uint64(0xCBF29CE484222325) ^ np.uint64(offsets[i + 1] - offsets[i])
         for k in range(offsets[i], offsets[i + 1]):
             h = (h ^ np.uint64(data[k])) * np.uint64(0x100000001B3)
-        out[i] = np.int64(_finish(h))
+        out[i] = np.int64(finish(h))
     return out
 
 
@@ -118,7 +119,7 @@ def _hash(offsets: np.ndarray, data: np.ndarray) -> np.ndarray:
 def _buckets(word: np.ndarray, count: int) -> np.ndarray:
     out = np.empty(len(word), np.int32)
     for i in range(len(word)):
-        out[i] = np.int32(_finish(np.uint64(word[i])) % np.uint64(count))
+        out[i] = np.int32(finish(np.uint64(word[i])) % np.uint64(count))
     return out
 
 

@@ -24,13 +24,12 @@ from thalweg.cost.methods import (
     Method,
     Number,
     Side,
-    Ways,
     at_source,
-    least,
     methods,
 )
 from thalweg.cost.network import Numbers
 from thalweg.cost.price import shipment_key
+from thalweg.cost.ways import Ways, least
 from thalweg.plan.deployment import Deployment, Edge, Operator
 from thalweg.planners.problem import Problem
 from thalweg.planners.tree import Builder, Built

@@ -9,6 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from thalweg.kernel.keys import finish
+from thalweg.kernel.window import GOLDEN
+
 BITS_A_KEY = 12
 _HASHES = 8  # 12 ln 2, rounded
 
@@ -35,12 +38,7 @@ def contains(filter_: bytes, words: np.ndarray) -> np.ndarray:
 
 @njit(cache=True, nogil=True)
 def _mixed(word: np.int64) -> np.uint64:
-    x = np.uint64(word) + np.uint64(0x9E3779B97F4A7C15)
-    x ^= x >> np.uint64(30)
-    x *= np.uint64(0xBF58476D1CE4E5B9)
-    x ^= x >> np.uint64(27)
-    x *= np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+    return finish(np.uint64(word) + GOLDEN)
 
 
 @njit(cache=True, nogil=True)

@@ -56,19 +56,16 @@ class MapStore:
         self._state.removeKey((key,))
 
 
-class _Processor(StatefulProcessor):
-    """Gives each group of packets to the program of its operator; others pass through to a later stage."""
+class Processor(StatefulProcessor):
+    """What Spark calls for each group of packets; what is done with them is for `packets` to say."""
 
-    def __init__(
-        self,
-        job: str,
-        specs: Mapping[int, JoinSpec],
-        partitions: int,
-        late: LateFiles | None,
-        direct: Direct | None,
-    ) -> None:
-        self._job, self._specs, self._partitions, self._late = job, specs, partitions, late
+    def __init__(self, partitions: int, late: LateFiles | None, direct: Direct | None) -> None:
+        self.partitions, self._late = partitions, late
         self._frames = direct.frames if direct is not None else frames_of
+
+    def packets(self, group: int, packets: Iterator[Packet], store: MapStore) -> Iterator[Packet]:
+        """What comes out for the packets of a group."""
+        raise NotImplementedError
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         settle()
@@ -81,13 +78,7 @@ class _Processor(StatefulProcessor):
         timerValues: Any,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
         group = int(key[0])
-        spec = self._specs.get(group)
-        if spec is None:
-            yield from self._frames(parse(rows, group))
-            return
-        check_place(group, self._partitions)
-        cache = cache_of(self._job, group, spec)
-        packets = JoinProgram(spec).call(parse(rows, group), MapStore(self._state), cache)
+        packets = self.packets(group, parse(rows, group), MapStore(self._state))
         yield from self._frames(self._keep_late(packets, group))
 
     def _keep_late(self, packets: Iterable[Packet], group: int) -> Iterator[Packet]:
@@ -100,6 +91,21 @@ class _Processor(StatefulProcessor):
 
     def close(self) -> None:
         """Nothing to let go: what is cached stays for the next batch."""
+
+
+class _Joins(Processor):
+    """Gives each group of packets to the program of its join; others pass through to a later stage."""
+
+    def __init__(self, job: str, specs: Mapping[int, JoinSpec], *hosting: Any) -> None:
+        super().__init__(*hosting)
+        self._job, self._specs = job, specs
+
+    def packets(self, group: int, packets: Iterator[Packet], store: MapStore) -> Iterator[Packet]:
+        spec = self._specs.get(group)
+        if spec is None:
+            return packets
+        check_place(group, self.partitions)
+        return JoinProgram(spec).call(packets, store, cache_of(self._job, group, spec))
 
 
 def frames_of(packets: Iterable[Packet]) -> Iterator[pd.DataFrame]:
@@ -198,7 +204,7 @@ def joined(
         if streaming:
             last = direct if number + 1 == len(job.stages) else None
             flow = groups.transformWithStateInPandas(
-                _Processor(f"{name}-{number}", specs, partitions, late, last),
+                _Joins(f"{name}-{number}", specs, partitions, late, last),
                 last.schema if last is not None else PACKET,
                 outputMode="Append",
                 timeMode="None",

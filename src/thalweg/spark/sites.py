@@ -14,15 +14,13 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from thalweg.errors import UserError
 from thalweg.plan.document import Plan
@@ -38,17 +36,17 @@ from thalweg.query.model import Query
 from thalweg.spark.delivery import LISTS, SiteInbox
 from thalweg.spark.drafts import Drafts
 from thalweg.spark.exchange import FileExchanges, Sent
-from thalweg.spark.host import KEY, VALUE, MapStore, frames_of, packer, partitions_of
+from thalweg.spark.host import MapStore, Processor, packer, partitions_of
 from thalweg.spark.inbox import InboxOptions
 from thalweg.spark.late import LateFiles
 from thalweg.spark.links import Link
 from thalweg.spark.lists import Lists, batch_number
-from thalweg.spark.packets import labels, parse
+from thalweg.spark.packets import labels
 from thalweg.spark.parcels import CONTROL, Edge
 from thalweg.spark.schema import PACKET
 from thalweg.spark.typing import typed_query
 from thalweg.spark.unpack import Direct
-from thalweg.spark.worker import cache_of, check_place, forget_at_exit, settle
+from thalweg.spark.worker import cache_of, check_place, forget_at_exit
 
 
 def planned(
@@ -71,53 +69,25 @@ def planned(
     )
 
 
-@dataclass(frozen=True)
-class _Hosting:
-    """What a worker must know to run operators."""
-
-    job: str
-    lists: Lists
-    drafts: Drafts
-    partitions: int
-    late: LateFiles
-    direct: Direct | None
-
-
-class _Processor(StatefulProcessor):
+class _Operators(Processor):
     """Gives each group of packets to its operator, and writes down what that sends."""
 
-    def __init__(self, hosting: _Hosting) -> None:
-        self._hosting = hosting
-        self._frames = hosting.direct.frames if hosting.direct is not None else frames_of
+    def __init__(self, job: str, lists: Lists, drafts: Drafts, *hosting: Any) -> None:
+        super().__init__(*hosting)
+        self._job, self._lists, self._drafts = job, lists, drafts
 
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        settle()
-        self._state = handle.getMapState("thalweg", KEY, VALUE)
-
-    def handleInputRows(  # noqa: N802
-        self,
-        key: Any,
-        rows: Iterator[pd.DataFrame],
-        timerValues: Any,  # noqa: N803
-    ) -> Iterator[pd.DataFrame]:
-        yield from self._frames(self._run(int(key[0]), rows))
-
-    def _run(self, group: int, rows: Iterator[pd.DataFrame]) -> Iterator[Packet]:
-        hosting, batch = self._hosting, batch_number()
-        check_place(group, hosting.partitions)
-        operator = hosting.lists.at(batch).by_group[group]
+    def packets(self, group: int, packets: Iterator[Packet], store: MapStore) -> Iterator[Packet]:
+        batch = batch_number()
+        check_place(group, self.partitions)
+        operator = self._lists.at(batch).by_group[group]
         spec = operator.spec
         cached = spec if isinstance(spec, JoinSpec) else spec.join if isinstance(spec, ProbeSpec) else None
-        cache = cache_of(hosting.job, group, cached)
         sent: dict[str, list[Parcel]] = defaultdict(list)
-        for part, packet in enumerate(run(operator, parse(rows, group), MapStore(self._state), cache)):
+        for packet in run(operator, packets, store, cache_of(self._job, group, cached)):
             if packet.kind in (Kind.DATA, Kind.RESOLVE):
                 for site, parcel in parcels(operator.outlets, [packet]):
                     sent[site].append(parcel)
                 yield from results(operator.outlets, packet)
-            elif packet.kind == Kind.LATE and packet.batch is not None:
-                hosting.late.write(packet.port, packet.batch, group, part)
-                yield replace(packet, batch=None)
             else:
                 yield packet
         yield from self._written(operator, group, batch, sent)
@@ -128,12 +98,9 @@ class _Processor(StatefulProcessor):
         for site, together in sent.items():
             if site:
                 edge = Edge(operator.site, site)
-                yield _said(sent=self._hosting.drafts.write(edge, batch, str(group), together))
+                yield _said(sent=self._drafts.write(edge, batch, str(group), together))
             elif payload := sum(p.payload for p in together):
                 yield _said(whole=operator.site, payload=payload)
-
-    def close(self) -> None:
-        """Nothing to let go: what is cached stays for the next batch."""
 
 
 def _said(**report: Any) -> Packet:
@@ -199,9 +166,9 @@ class SiteHost:
         together = self.spark.readStream.format(SiteInbox.name()).options(**told).load()
         for part in parts:
             together = together.union(part)
-        hosting = _Hosting(self.run, self.lists, self.drafts, partitions_of(self.spark), late, direct)
+        processor = _Operators(self.run, self.lists, self.drafts, partitions_of(self.spark), late, direct)
         return together.groupBy("group").transformWithStateInPandas(
-            _Processor(hosting),
+            processor,
             direct.schema if direct is not None else PACKET,
             outputMode="Append",
             timeMode="None",
