@@ -57,7 +57,7 @@ def sql_of(case: Case) -> str:
             if case.shape == "pair":
                 conditions.append(f"{before}.y = {a}.y")
     if case.filtered:
-        conditions += ["a.id % 3 <> 0", f"{names[-1]}.id > 2", "a.v + b.v < 12"]
+        conditions += ["a.id % 3 <> 0", f"{names[-1]}.id > 2", "a.v + b.v < 12", "a.v <= b.id"]
     froms = ", ".join(f"{a} [{w}]" for a, w in zip(names, case.windows, strict=True))
     columns = ", ".join(f"{a}.{c} AS {a}_{c}" for a in names for c in ("id", "x"))
     columns += f", {names[-1]}.ts AS last_ts, result_time"
@@ -203,8 +203,12 @@ def expected(case: Case, query_: Query, batches: dict[str, list[list[dict]]]) ->
     return Counter(
         (*(row["id"] for row in members), *(row["x"] for row in members), start)
         for members, start, _ in combinations
-        if not case.filtered or members[0]["v"] + members[1]["v"] < 12
+        if not case.filtered or _passes(members[0], members[1])
     )
+
+
+def _passes(a: dict, b: dict) -> bool:
+    return a["v"] + b["v"] < 12 and a["v"] <= b["id"]
 
 
 def matches(case: Case, before: dict, row: dict) -> bool:
@@ -219,7 +223,7 @@ def found(case: Case, query_: Query, host: LocalSites, number: int = 0) -> Count
     """What came out; the query's conditions between streams are left to whoever hands results out."""
     rows = [row for part in host.results.get(number, []) for row in part.to_pylist()]
     if case.filtered:
-        rows = [r for r in rows if r["a.v"] + r["b.v"] < 12]
+        rows = [r for r in rows if r["a.v"] + r["b.v"] < 12 and r["a.v"] <= r["b.id"]]
     return Counter(
         (*(r[f"{a}.id"] for a in query_.aliases), *(r[f"{a}.x"] for a in query_.aliases), r["#start"])
         for r in rows
@@ -315,6 +319,8 @@ def several_of(case: Case, count: int) -> dict[str, str]:
             conditions += rng.choice([[], [], [f"{a}.v > 3"], [f"{a}.v > 5"], [f"{a}.v BETWEEN 4 AND 8"]])
         if rng.random() < 0.3:
             conditions.append(f"{names[0]}.v + {names[1]}.v < 12")
+        if rng.random() < 0.3:
+            conditions.append(f"{names[0]}.v <= {names[-1]}.v")
         columns = ", ".join(
             f"{a}.{c} AS {a}_{c}" for a in names for c in rng.choice([("id",), ("id", "v"), ("id", "ts")])
         )

@@ -18,6 +18,7 @@ from thalweg.kernel.keys import combine, comparable, words
 from thalweg.plan.selectors import Selector
 from thalweg.programs.batches import ints
 from thalweg.programs.bloom import make
+from thalweg.programs.comparisons import Comparison
 from thalweg.programs.packet import Kind, Packet, dump, load, merge
 from thalweg.programs.parcel import Parcel
 from thalweg.programs.presence import BITS, rows_of
@@ -48,8 +49,8 @@ class Outlet:
     `form`: whole `tuples` with these fields, `rows` as they come out (keys with intervals, filters), the
     distinct `keys` of each slot of time, a `bloom` filter of them, only how far the stream has come
     (`bounds`), or nothing: it only counts what whole tuples would take (`count`, to no site), or these are
-    the `results` of a query, handed out where they are. A tuple goes if all flags of one of `any_of` are set.
-    `width` is what the plan counts for a tuple or key, in bytes.
+    the `results` of a query, handed out where they are. A tuple goes if all flags of one of `any_of` are set
+    and all comparisons of `where` hold. `width` is what the plan counts for a tuple or key, in bytes.
     """
 
     stream: str
@@ -62,6 +63,7 @@ class Outlet:
     key: tuple[str, ...] = ()
     slot: int = 0
     query: int = -1
+    where: tuple[Comparison, ...] = ()
 
 
 def results(outlets: Sequence[Outlet], packet: Packet) -> Iterator[Packet]:
@@ -132,6 +134,9 @@ def _chosen(outlet: Outlet, batch: pa.RecordBatch) -> pa.RecordBatch:
     if outlet.part is not None:
         belongs = _belonging(outlet.part, batch)
         keep = belongs if keep is None else keep & belongs
+    for comparison in outlet.where:
+        holds = comparison.holds(batch)
+        keep = holds if keep is None else keep & holds
     return batch if keep is None or keep.all() else batch.filter(pa.array(keep))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
+from thalweg.programs.comparisons import Comparison, comparison
 from thalweg.programs.fields import WORD, Fields
 from thalweg.programs.graph import Feed, Op
 from thalweg.programs.inlet import Inlet, Narrow
@@ -75,7 +76,8 @@ class Wiring:
         if _handed_out(feed):
             assert feed.reader.query is not None
             own = tuple(feed.wants)
-            return Outlet(shipment.outlet, "", "results", 0.0, own, any_of, query=feed.reader.query.number)
+            number, where = feed.reader.query.number, self._decided(view.op)
+            return Outlet(shipment.outlet, "", "results", 0.0, own, any_of, query=number, where=where)
         return Outlet(
             shipment.outlet,
             feed.reader.site,
@@ -86,7 +88,22 @@ class Wiring:
             part,
             tuple(view.field(k) for k in feed.key) if feed.form in ("keys", "bloom") else (),
             feed.slot,
+            where=self._decided(view.op),
         )
+
+    def _decided(self, op: Op) -> tuple[Comparison, ...]:
+        """The conditions of its query that an operator can decide on what it puts out.
+
+        Who reuses an operator has all of them too, or it could not.
+        """
+        if op.query is None or op.role not in ("join", "probe"):
+            return ()
+        found = []
+        for condition in op.query.typed.query.conditions:
+            if all(f"{alias}.{column}" in op.needs for alias, column in condition.columns):
+                one = comparison(condition, lambda name: self.fields.kind(op, name))
+                found += [one] if one else []
+        return tuple(found)
 
     def _counted(self, op: Op) -> list[Outlet]:
         """What of a stream would be shipped if it went to another site as it is, filtered."""
