@@ -129,7 +129,43 @@ def test_the_most_selective_window_is_probed_first() -> None:
     list(join.push([None, delta(many, moments, moments), delta(few, moments, moments)]))
     list(join.push([delta(many, moments, moments), None, None]))
     assert join.sequence(0) == [2, 1]
-    assert join.counters.probes[0, 1] < join.counters.probes[0, 2]
+
+
+def test_the_probing_sequence_follows_what_the_streams_do() -> None:
+    """First b is the one in which a's tuples meet few, then c is."""
+    join = NWayJoin([InputSpec(c, (("id", pa.int64()),), 1000) for c in "abc"])
+    rng = np.random.default_rng(1)
+    chosen = []
+    for step in range(40):
+        n = 2000
+        few, many = rng.integers(0, 100_000, n), rng.integers(0, 50, n)
+        b, c = (few, many) if step < 20 else (many, few)
+        moments = list(range(step * n, (step + 1) * n))
+        rows = [delta(k, moments, moments) for k in (many, b, c)]
+        list(join.push(rows))
+        join.expire([(step + 1) * n] * 3)
+        chosen.append(join.sequence(0))
+    assert chosen[19] == [1, 2]
+    assert chosen[39] == [2, 1]
+
+
+def test_work_is_counted_and_a_wrong_sequence_costs_more() -> None:
+    """Section 3.3: a tuple is hashed and moved once; comparisons depend on the sequence, results do not."""
+    rng = np.random.default_rng(1)
+    sizes = (100, 1000, 100)  # a step, of each input
+    counts = {}
+    steps = [[rng.integers(0, 1000, n) for n in sizes] for _ in range(20)]
+    for probing in ("measured", "worst", [[2, 1], [0, 2], [0, 1]], [[1, 2], [2, 0], [1, 0]]):
+        join = NWayJoin([InputSpec(c, (("id", pa.int64()),), NEVER) for c in "abc"], probing=probing)
+        for at, keys in enumerate(steps):
+            list(join.push([delta(k, [at] * len(k), [at] * len(k)) for k in keys]))
+        counts[str(probing)] = join.counters
+    assert len({(c.hashes, c.moves, c.results) for c in counts.values()}) == 1
+    right, wrong, given, other = counts.values()
+    assert right.hashes == right.moves == 20 * sum(sizes)
+    assert wrong.comparisons > 1.2 * right.comparisons
+    assert given.comparisons == pytest.approx(right.comparisons, rel=0.05)
+    assert other.comparisons == pytest.approx(wrong.comparisons, rel=0.05)
 
 
 @pytest.mark.parametrize(

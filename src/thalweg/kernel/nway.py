@@ -10,12 +10,17 @@ A result's members are linked one after another; only the last one to be linked 
 does. Slices keep tuples of the far future out of the chains; they decide speed, never results. A probe goes
 from window to window in the input's probing sequence, the most selective first (section 2.2), and carries the
 interval on which the combination is alive: [greatest start, least end]. Where it is empty the walk ends.
+
+How selective a window is for an input is measured on a few of its tuples now and then, each probing that
+window alone: what is seen along the sequence would tell of the windows behind the first only what holds for
+tuples that have passed those before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +31,9 @@ from thalweg.kernel.window import NEVER, Window
 
 _SLICES_A_WINDOW = 4  # a slice is at most this part of the shortest window
 _SLICE_TUPLES = 2048  # but not smaller than this many tuples, so that calls do not outweigh work
+_MEASURE_EVERY = 1 << 14  # an input's selectivities are measured once in so many of its tuples,
+_SAMPLE = 64  # on this many of them,
+_FRESH = 0.3  # and this much of what is known then comes from these
 RESULTS = 1 << 18
 """How many results are handed out at a time."""
 
@@ -92,10 +100,20 @@ class Results:
 
 @dataclass
 class Counters:
-    """What a pair of inputs has shown: how many combinations probed, how many were found."""
+    """The work done, as section 3.3 counts it.
 
-    probes: np.ndarray
-    matches: np.ndarray
+    A tuple is hashed and moved once, when it comes into its window; a comparison looks at one tuple of a
+    chain.
+    """
+
+    hashes: int = 0
+    moves: int = 0
+    comparisons: int = 0
+    results: int = 0
+
+
+Probing = Literal["measured", "worst"] | Sequence[Sequence[int]]
+"""How probing sequences are chosen: the most selective window first, the least (to compare), or as given."""
 
 
 def others(bounds: Sequence[int], i: int) -> int:
@@ -116,7 +134,12 @@ class NWayJoin:
     [([12], [15])]
     """
 
-    def __init__(self, inputs: Sequence[InputSpec], allocs: Sequence[Allocator] | None = None) -> None:
+    def __init__(
+        self,
+        inputs: Sequence[InputSpec],
+        allocs: Sequence[Allocator] | None = None,
+        probing: Probing = "measured",
+    ) -> None:
         if len(inputs) < 2:
             raise ValueError("a join has two inputs or more")
         self.inputs = tuple(inputs)
@@ -125,7 +148,10 @@ class NWayJoin:
             for i, alloc in zip(inputs, allocs or [heap] * len(inputs), strict=True)
         ]
         n = len(inputs)
-        self.counters = Counters(np.zeros((n, n)), np.zeros((n, n)))
+        self.probing = probing
+        self.counters = Counters()
+        self.fanout = np.full((n, n), np.nan)  # of an input's tuple in each other window: how many it meets
+        self._unmeasured = [_MEASURE_EVERY] * n
         self._steps = [Step() for _ in range(n - 1)]
 
     def push(self, deltas: Sequence[Delta | None]) -> Iterator[Results]:
@@ -134,6 +160,8 @@ class NWayJoin:
         for window, delta in zip(self.windows, deltas, strict=True):
             if delta is not None and len(delta):
                 window.append(delta.key, delta.start, delta.end, delta.columns)
+                self.counters.hashes += len(delta)
+                self.counters.moves += len(delta)
         pending = _Pending(len(self.windows))
         for cut in self._slices(lows):
             for i, upto in enumerate(cut):
@@ -151,13 +179,35 @@ class NWayJoin:
             window.expire(others(bounds, i))
 
     def sequence(self, head: int) -> list[int]:
-        """The probing sequence of one input: the windows that yield the fewest combinations first."""
-        probes, matches = self.counters.probes[head], self.counters.matches[head]
+        """The probing sequence of one input: the windows in which its tuples meet the fewest first."""
+        if not isinstance(self.probing, str):
+            return list(self.probing[head])
+        fanout = self.fanout[head]
 
         def expected(j: int) -> tuple[float, int]:
-            return ((matches[j] + 1) / (probes[j] + 1) if probes[j] > 1000 else 1.0, len(self.windows[j]))
+            known = not np.isnan(fanout[j])
+            held = len(self.windows[j])
+            return (float(fanout[j]) if known and held else min(held, 1), held)
 
-        return sorted((j for j in range(len(self.windows)) if j != head), key=expected)
+        rest = (j for j in range(len(self.windows)) if j != head)
+        return sorted(rest, key=expected, reverse=self.probing == "worst")
+
+    def _measure(self, head: int, lo: int, hi: int) -> None:
+        """Let a few of an input's new tuples probe each other window alone."""
+        self._unmeasured[head] += hi - lo
+        if self._unmeasured[head] < _MEASURE_EVERY or len(self.windows) < 3:
+            return
+        self._unmeasured[head] = 0
+        window = self.windows[head]
+        rows = np.linspace(lo, hi - 1, min(_SAMPLE, hi - lo)).astype(np.int64)
+        key, start = window.keys(rows), window.starts(rows)
+        end = start + window.span if window.span is not None else window.end[rows]
+        for j, other in enumerate(self.windows):
+            if j != head and len(other):
+                # What does not fit into the buffers is not counted: then it is more than enough.
+                found, probed, _, _ = probe(key, start, end, other, self._steps[0], (0, -1))
+                seen, before = found / max(1, probed), self.fanout[head, j]
+                self.fanout[head, j] = seen if np.isnan(before) else before + _FRESH * (seen - before)
 
     def _slices(self, lows: Sequence[int]) -> Iterator[list[int]]:
         """For each slice, one past the last number of each input that belongs to it."""
@@ -181,6 +231,8 @@ class NWayJoin:
         window = self.windows[head]
         key, start = window.node[lo:hi, 0], window.node[lo:hi, 1]
         end = start + window.span if window.span is not None else window.end[lo:hi]
+        if isinstance(self.probing, str):
+            self._measure(head, lo, hi)
         rows = {head: np.arange(lo, hi)}
         yield from self._descend(head, self.sequence(head), 0, rows, key, start, end)
 
@@ -198,16 +250,15 @@ class NWayJoin:
         target, step = sequence[depth], self._steps[depth]
         i, number = 0, -1
         while i < len(key):
-            before = i
-            n, i, number = probe(key, start, end, self.windows[target], step, (i, number))
-            self.counters.probes[head, target] += i - before
-            self.counters.matches[head, target] += n
+            n, i, number, compared = probe(key, start, end, self.windows[target], step, (i, number))
+            self.counters.comparisons += compared
             if n == 0:
                 continue
             left = step.left[:n]
             extended = {j: r.take(left) for j, r in rows.items()} | {target: step.row[:n]}
             found = (step.key[:n], step.start[:n], step.end[:n])
             if depth + 1 == len(sequence):
+                self.counters.results += n
                 yield Results(tuple(extended[j] for j in range(len(self.windows))), *found)
             else:
                 yield from self._descend(head, sequence, depth + 1, extended, *found)

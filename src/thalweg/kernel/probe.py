@@ -28,14 +28,14 @@ class Step:
 
 def probe(
     key: np.ndarray, start: np.ndarray, end: np.ndarray, window: Window, step: Step, at: tuple[int, int]
-) -> tuple[int, int, int]:
-    """Fill the step's buffers from position `at`; returns how many were found and where to go on.
+) -> tuple[int, int, int, int]:
+    """Fill the step's buffers from position `at`: how many were found, where to go on, how many compared.
 
     A position is (combination, number of the tuple to look at next, or -1 for the newest of its slot).
     It is the end when the combination is len(key).
     """
     first = window.first
-    n, i, number = _probe(
+    n, i, number, compared = _probe(
         key,
         start,
         end,
@@ -57,7 +57,7 @@ def probe(
         step.start,
         step.end,
     )
-    return int(n), int(i), int(number)
+    return int(n), int(i), int(number), int(compared)
 
 
 @njit(cache=True, nogil=True, boundscheck=False)
@@ -82,12 +82,13 @@ def _probe(
     out_key: np.ndarray,
     out_start: np.ndarray,
     out_end: np.ndarray,
-) -> tuple[int, int, int]:
+) -> tuple[int, int, int, int]:
     n, room = 0, len(out_left)
+    compared = 0
     total = len(key)
     s = np.uint64(shift)
     if alive <= 0:
-        return 0, total, -1
+        return 0, total, -1, 0
     while i < total:
         k, lo, hi = key[i], start[i], end[i]
         if i + _SLOT < total:
@@ -113,9 +114,10 @@ def _probe(
             e = t + span if span >= 0 else ends[row]
             if e + slack < lo:
                 break
+            compared += 1
             if node[row, 0] == k and t <= hi and e >= lo:
                 if n == room:
-                    return n, i, int(np.uint32(np.uint32(age) + first))
+                    return n, i, int(np.uint32(np.uint32(age) + first)), compared
                 out_left[n] = i
                 out_row[n] = row
                 out_key[n] = k
@@ -124,4 +126,4 @@ def _probe(
                 n += 1
             age = np.int64(np.uint32(older[row] - first))
         i += 1
-    return n, i, -1
+    return n, i, -1, compared
