@@ -198,3 +198,40 @@ def test_equal_values_have_equal_words(kind: pa.DataType, values: list) -> None:
 def test_buckets_are_even() -> None:
     count = np.bincount(buckets(np.arange(100_000), 7))
     assert count.min() > 13_500 and count.max() < 15_000
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_window_that_forgets_some_tuples_finds_the_others(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    columns = (("id", pa.int64()), ("name", pa.string()))
+    whole, part = (NWayJoin([InputSpec(c, columns, 40) for c in "ab"]) for _ in range(2))
+    kept_keys = rng.integers(0, 2, 20).astype(bool)
+    found: tuple[list, list] = ([], [])
+    for step in range(12):
+        batches = []
+        for _ in "ab":
+            n = int(rng.integers(0, 40))
+            key, start = rng.integers(0, 20, n), np.sort(rng.integers(step * 10, step * 10 + 15, n))
+            names = pa.array([None if rng.random() < 0.2 else "x" * int(rng.integers(5)) for _ in range(n)])
+            batches.append((key, start, pa.array(rng.integers(0, 1 << 40, n)), names.cast(pa.string())))
+        for join, out in zip((whole, part), found, strict=True):
+            for result in join.push([Delta(k, s, None, (i, m)) for k, s, i, m in batches]):
+                out += [
+                    (key, *values)
+                    for key, *values in zip(
+                        result.key.tolist(),
+                        *(
+                            column.take(rows).to_pylist()
+                            for window, rows in zip(join.windows, result.rows, strict=True)
+                            for column in window.columns
+                        ),
+                        strict=True,
+                    )
+                ]
+            join.expire([step * 10 + 5] * 2)
+        for window in part.windows:
+            window.retain(window.rows[kept_keys[window.keys(window.rows)]])
+        assert len(part.windows[0]) <= len(whole.windows[0])
+    chosen = [r for r in found[0] if kept_keys[r[0]]]
+    assert sorted(map(str, chosen)) == sorted(str(r) for r in found[1] if kept_keys[r[0]])
+    assert chosen

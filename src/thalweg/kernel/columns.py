@@ -126,6 +126,12 @@ class FixedColumn:
         if self.valid is not None:
             self.valid = moved(alloc, self.name + ".valid", self.valid, capacity, lo, hi)
 
+    def retain(self, alloc: Allocator, capacity: int, rows: np.ndarray) -> None:
+        """Move some rows to the front of new arrays of the given capacity."""
+        self.data = gathered(alloc, self.name, self.data, capacity, rows)
+        if self.valid is not None:
+            self.valid = gathered(alloc, self.name + ".valid", self.valid, capacity, rows)
+
     def write(self, alloc: Allocator, at: int, array: pa.Array) -> None:
         n = len(array)
         self.data[at : at + n] = fixed_values(array)
@@ -177,6 +183,18 @@ class BytesColumn:
         self.begin[: hi - lo] -= dead
         self.arena = moved(alloc, self.name + ".arena", self.arena, _room(self.used - dead), dead, self.used)
         self.used -= dead
+
+    def retain(self, alloc: Allocator, capacity: int, rows: np.ndarray) -> None:
+        length = np.maximum(self.length.take(rows), 0)
+        begin = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(length, out=begin[1:])
+        used = int(begin[-1])
+        arena = alloc(self.name + ".arena", (_room(used),), np.uint8)
+        _copy(self.arena, self.begin, rows, begin, arena)
+        self.length = gathered(alloc, self.name + ".length", self.length, capacity, rows)
+        self.begin = alloc(self.name + ".begin", (capacity,), np.int64)
+        self.begin[: len(rows)] = begin[:-1]
+        self.arena, self.used = arena, used
 
     def write(self, alloc: Allocator, at: int, array: pa.Array) -> None:
         n = len(array)
@@ -247,6 +265,13 @@ def moved(alloc: Allocator, name: str, old: np.ndarray, capacity: int, lo: int, 
         return old
     new = alloc(name, (capacity, *old.shape[1:]), old.dtype)
     new[: hi - lo] = old[lo:hi]
+    return new
+
+
+def gathered(alloc: Allocator, name: str, old: np.ndarray, capacity: int, rows: np.ndarray) -> np.ndarray:
+    """Some rows at the front of a new array of this capacity."""
+    new = alloc(name, (capacity, *old.shape[1:]), old.dtype)
+    new[: len(rows)] = old[rows]
     return new
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numba import njit
 
-from thalweg.kernel.columns import Allocator, BytesColumn, Column, heap, make_column, moved
+from thalweg.kernel.columns import Allocator, BytesColumn, Column, gathered, heap, make_column, moved
 from thalweg.kernel.prefetch import prefetch
 
 NEVER = 1 << 62
@@ -148,6 +148,25 @@ class Window:
         lo, hi = self.row(self.first), self.row(self.linked)
         span = -1 if self.span is None else self.span
         self.first += int(_expired(self.node, self.end, span, lo, hi, bound))
+
+    @property
+    def rows(self) -> np.ndarray:
+        """The rows of all alive tuples, oldest first."""
+        return np.arange(self.row(self.first), self.row(self.next))
+
+    def retain(self, rows: np.ndarray) -> None:
+        """Forget all alive tuples but those in these rows, ascending; all must be linked."""
+        assert self.linked == self.next
+        capacity = max(1024, int(len(rows) * _ROOM))
+        self.node = gathered(self.alloc, "node", self.node, capacity, rows)
+        if self.span is None:
+            self.end = gathered(self.alloc, "end", self.end, capacity, rows)
+        for column in self.columns:
+            column.retain(self.alloc, capacity, rows)
+        self.older = self.alloc("older", (capacity,), np.uint32)
+        self.base = self.first = self.next  # what slots still name has expired
+        self.next = self.linked = self.first + len(rows)
+        self._rehash(1 << max(4, (capacity * 3 // 4).bit_length()))
 
     def _reserve(self, n: int) -> None:
         need, capacity = len(self) + n, len(self.node)

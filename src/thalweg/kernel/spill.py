@@ -1,0 +1,85 @@
+"""Columnar files for tuples that memory has no room for.
+
+Each file holds one record batch in Arrow's file format. Who lists a file keeps its size and checksum, so
+that one that is missing, cut or changed is found out before anything is made of it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from thalweg.errors import UserError
+
+
+class Spilled(NamedTuple):
+    """A file of tuples: its name in the folder, and what it must be."""
+
+    name: str
+    rows: int
+    size: int
+    checksum: int
+
+
+class SpillFolder:
+    """A folder of such files, made when the first one is written."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def write(self, name: str, batch: pa.RecordBatch) -> Spilled:
+        """Write a file; there is none, or a whole one."""
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        data = memoryview(sink.getvalue())
+        path = self.root / name
+        self.root.mkdir(parents=True, exist_ok=True)
+        try:
+            _write(path, data)
+        except OSError as e:
+            path.unlink(missing_ok=True)
+            raise UserError(
+                f"tuples that memory has no room for could not be written: {e.strerror}",
+                where=str(path),
+                remedy="make room there; the same command goes on where it stopped",
+            ) from None
+        return Spilled(name, batch.num_rows, len(data), zlib.crc32(data))
+
+    def read(self, spilled: Spilled) -> pa.RecordBatch:
+        """The tuples of a file, once it is known to be what was written."""
+        path = self.root / spilled.name
+        try:
+            data = path.read_bytes()
+        except OSError as e:
+            raise _bad(path, f"can't be read: {e.strerror}") from None
+        if len(data) != spilled.size or zlib.crc32(data) != spilled.checksum:
+            raise _bad(
+                path, f"is damaged: it has {len(data)} bytes and should have {spilled.size}, or others"
+            )
+        with pa.ipc.open_file(pa.py_buffer(data)) as reader:
+            return reader.get_batch(0)
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is still there."""
+        (self.root / name).unlink(missing_ok=True)
+
+    def names(self) -> set[str]:
+        """The files that are there."""
+        return {p.name for p in self.root.iterdir()} if self.root.is_dir() else set()
+
+
+def _bad(path: Path, what: str) -> UserError:
+    return UserError(
+        f"a file with tuples of a window {what}",
+        where=str(path),
+        remedy="put the file back as it was and run the same command, or begin anew in another folder",
+    )
+
+
+def _write(path: Path, data: memoryview) -> None:
+    with path.open("wb") as out:
+        out.write(data)
