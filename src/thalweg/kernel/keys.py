@@ -70,6 +70,15 @@ def buckets(word: np.ndarray, count: int) -> np.ndarray:
     return _buckets(word, count)
 
 
+PARTS = 64
+"""Into how many parts the keys of a bucket are divided where memory may not hold all of them."""
+
+
+def parts(word: np.ndarray) -> np.ndarray:
+    """Which part each word belongs to; other bits than those that pick a bucket."""
+    return _parts(word)
+
+
 def split(bucket: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Row numbers ordered by bucket, stably, and where each bucket begins in them."""
     return _split(bucket, count)
@@ -120,6 +129,14 @@ def _buckets(word: np.ndarray, count: int) -> np.ndarray:
     out = np.empty(len(word), np.int32)
     for i in range(len(word)):
         out[i] = np.int32(finish(np.uint64(word[i])) % np.uint64(count))
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _parts(word: np.ndarray) -> np.ndarray:
+    out = np.empty(len(word), np.int32)
+    for i in range(len(word)):
+        out[i] = np.int32(finish(np.uint64(word[i])) >> np.uint64(58))
     return out
 
 

@@ -109,7 +109,7 @@ class Window:
     ) -> int:
         """Add tuples, ordered by start, that probes do not find yet; returns the first one's number."""
         n = len(key)
-        self._reserve(n)
+        self.reserve(n)
         at = self.row(self.next)
         self.node[at : at + n, 0] = key
         self.node[at : at + n, 1] = start
@@ -168,7 +168,8 @@ class Window:
         self.next = self.linked = self.first + len(rows)
         self._rehash(1 << max(4, (capacity * 3 // 4).bit_length()))
 
-    def _reserve(self, n: int) -> None:
+    def reserve(self, n: int) -> None:
+        """Make room for so many tuples more."""
         need, capacity = len(self) + n, len(self.node)
         if self.row(self.next) + n > capacity:
             if need * _LEAST_ROOM > capacity or capacity > 3 * need + 4096:

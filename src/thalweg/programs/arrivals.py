@@ -40,6 +40,7 @@ class Arrived:
     resolve: list[Ends] = field(default_factory=list)
     wall: int = 0
     ended: bool = False
+    idle: bool = False
 
     @classmethod
     def sort(cls, packets: Iterable[Packet], ports: int) -> Arrived:
@@ -49,6 +50,8 @@ class Arrived:
             out.wall = max(out.wall, p.wall)
             if p.kind == Kind.END:
                 out.ended = True
+            elif p.kind == Kind.IDLE:
+                out.idle = True
             elif p.kind == Kind.RESOLVE:
                 name, seq = p.table.schema.names[0].rsplit("|", 1)
                 out.resolve.append((name, int(seq), np.asarray(p.table.column(0))))

@@ -38,3 +38,26 @@ def delta(port: Port, batch: pa.RecordBatch) -> Delta:
     end = ints(batch, END) if port.span is None else None
     columns = tuple(batch.column(f.name) for f in port.stored)
     return Delta(ints(batch, KEY), ints(batch, START), end, columns).ordered()
+
+
+def batch_of(port: Port, tuples: Delta) -> pa.RecordBatch:
+    """The inverse of `delta`."""
+    columns = {KEY: pa.array(tuples.key), START: pa.array(tuples.start)}
+    if tuples.end is not None:
+        columns[END] = pa.array(tuples.end)
+    columns |= {f.name: c for f, c in zip(port.stored, tuples.columns, strict=True)}
+    return pa.record_batch(list(columns.values()), names=list(columns))
+
+
+def tuples_in(window: Window, rows: np.ndarray) -> Delta:
+    """The tuples in some rows of a window."""
+    end = window.end[rows] if window.span is None else None
+    return Delta(window.keys(rows), window.starts(rows), end, tuple(c.take(rows) for c in window.columns))
+
+
+def ends_of(port: Port, tuples: Delta) -> np.ndarray:
+    """When each tuple's interval ends."""
+    if port.span is not None:
+        return tuples.start + port.span
+    assert tuples.end is not None
+    return tuples.end

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from thalweg.errors import UserError
 from thalweg.programs.pack import PackSpec
-from thalweg.programs.spec import JoinSpec
+from thalweg.programs.spec import JoinSpec, Limit
 from thalweg.query.model import Equality, Query
 
 
@@ -66,3 +67,20 @@ class Job:
     def held(self) -> bool:
         """Whether anything waits for event time to pass, so that the end of the streams must be told."""
         return any(spec.held or spec.slide is not None for stage in self.stages for spec in stage.values())
+
+    def limited(self, budget: int, delay: int) -> Job:
+        """The same, with windows that take no more memory than this on a machine, all together."""
+        limit = Limit(budget // sum(map(len, self.stages)), delay)
+        stages = [{group: limited(spec, limit) for group, spec in stage.items()} for stage in self.stages]
+        return replace(self, stages=tuple(stages))
+
+
+def limited(spec: JoinSpec, limit: Limit) -> JoinSpec:
+    """A join with a limit to the memory of its windows."""
+    if spec.held:
+        raise UserError(
+            "a memory budget is not possible with windows of rows",
+            where=spec.name.rsplit(".", 1)[0],
+            remedy="their size is in the query: leave the budget out, or use RANGE windows",
+        )
+    return replace(spec, limit=limit)

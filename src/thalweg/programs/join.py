@@ -15,11 +15,14 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from thalweg.errors import UserError
 from thalweg.kernel.keys import buckets, combine, split
-from thalweg.kernel.nway import Delta, NWayJoin, Results
+from thalweg.kernel.nway import NWayJoin, Results
+from thalweg.kernel.spill import SpillFolder
 from thalweg.kernel.window import NEVER
 from thalweg.programs.arrivals import Arrived, Ends, judge, kept
 from thalweg.programs.batches import delta, ints, read
+from thalweg.programs.overflow import Overflow
 from thalweg.programs.packet import Kind, Packet, merge, pieces
 from thalweg.programs.rows import order_rows
 from thalweg.programs.spec import END, KEY, PART, SEQ, START, JoinSpec, Port, Watched
@@ -45,11 +48,20 @@ class JoinProgram:
     def __init__(self, spec: JoinSpec) -> None:
         self.spec = spec
 
-    def call(self, packets: Iterable[Packet], store: Store, cache: Cache) -> Iterator[Packet]:
-        """The packets that come out; all of them must be taken before the next call."""
+    def call(
+        self, packets: Iterable[Packet], store: Store, cache: Cache, folder: SpillFolder | None = None
+    ) -> Iterator[Packet]:
+        """The packets that come out; all of them must be taken before the next call.
+
+        `folder` is for what memory has no room for, where there is a limit.
+        """
         spec = self.spec
         sources = len(spec.ports) + len(spec.watched)
         head = Head.parse(store.get(0), sources)
+        if head.cold and spec.limit is None:
+            raise UserError(
+                "windows are partly on disk: the run was begun with a memory budget", remedy="give one again"
+            )
         state = cache.take(spec, head.nonce) or rebuild(spec, head, store, cache)
         arrived = Arrived.sort(packets, sources)
         fresh: list[pa.RecordBatch | None] = []
@@ -77,12 +89,27 @@ class JoinProgram:
             None if batch is None else delta(port, batch)
             for port, batch in zip(spec.ports, fresh, strict=True)
         ]
-        yield from self._results(head, state, store, deltas, min(bounds), arrived.wall)
-        yield from self._announce(min(bounds), arrived.wall, arrived.resolve + learnt)
+        bound = min(bounds)
+        if spec.limit is None:
+            made = ((state.join, found) for found in state.join.push(deltas))
+            yield from self._results(head, state, store, made, arrived.wall)
+        else:
+            assert folder is not None
+            disk = Overflow(spec, spec.limit, head, state, store, folder)
+            late = disk.push(deltas, bounds, arrived.idle or head.ended)
+            yield from self._results(head, state, store, late, arrived.wall)
+            deltas, bound = disk.logged, min(bound, disk.waiting)
+        if spec.slide is not None:
+            cut = NEVER if bound >= NEVER else bound // spec.slide * spec.slide
+            yield from self._hand_out(head, state, store, cut, arrived.wall)
+        yield from self._announce(bound, arrived.wall, arrived.resolve + learnt)
         state.join.expire(bounds)
         persist(spec, head, state, store, deltas, bounds)
         rows = sum(len(w) for w in state.join.windows)
-        yield Packet(0, 0, Kind.STATE, rows, min(bounds), state.nbytes)
+        if spec.limit is not None:
+            rows += disk.rows
+            yield Packet(0, 0, Kind.DISK, disk.rows_waiting, None, disk.nbytes)
+        yield Packet(0, 0, Kind.STATE, rows, bound, state.nbytes)
         cache.give(state)
 
     def _advance(self, head: Head, arrived: Arrived) -> None:
@@ -147,21 +174,16 @@ class JoinProgram:
         head: Head,
         state: Runtime,
         store: Store,
-        deltas: Sequence[Delta | None],
-        bound: int,
+        found: Iterable[tuple[NWayJoin, Results]],
         wall: int,
     ) -> Iterator[Packet]:
-        for found in (part for all_ in state.join.push(deltas) for part in self._cut(state.join, all_)):
-            batch = self._materialise(state.join, found)
+        for batch in (self._materialise(by, part) for by, all_ in found for part in self._cut(by, all_)):
             if self.spec.target is not None:
                 yield from self._forward(batch, wall)
             elif self.spec.slide is None:
                 yield Packet(0, self.spec.query, Kind.RESULT, batch.num_rows, None, wall, batch=batch)
             else:
                 self._hold(head, state, store, batch)
-        if self.spec.slide is not None:
-            cut = NEVER if bound >= NEVER else bound // self.spec.slide * self.spec.slide
-            yield from self._hand_out(head, state, store, cut, wall)
 
     def _cut(self, join: NWayJoin, found: Results) -> Iterator[Results]:
         """Results in parts that are small enough for an Arrow column each, however long their strings."""

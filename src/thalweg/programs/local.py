@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pyarrow as pa
 
+from thalweg.kernel.spill import SpillFolder
 from thalweg.programs.cache import OwnCache
 from thalweg.programs.job import Job, StreamPlan
 from thalweg.programs.join import JoinProgram
@@ -29,7 +31,8 @@ class MemoryStore(dict[int, bytes]):
 class LocalHost:
     """Runs a job. What its operators put out is collected in `results`, `late` and `counted`.
 
-    `forget` drops the windows at hand, as a crash does; state is then rebuilt from the stores.
+    `forget` drops the windows at hand, as a crash does; state is then rebuilt from the stores. What memory
+    has no room for goes to `folder`.
     """
 
     job: Job
@@ -39,6 +42,7 @@ class LocalHost:
     results: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
     late: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
     counted: dict[tuple[int, int], int] = field(default_factory=dict)
+    folder: Path | None = None
 
     def push(self, batches: Mapping[str, pa.RecordBatch], wall: int = 0) -> None:
         """One micro-batch: rows of any of the streams."""
@@ -50,7 +54,14 @@ class LocalHost:
 
     def end(self) -> None:
         """End all streams."""
-        self._run([Packet(g, 0, Kind.END, 0, None, 0) for stage in self.job.stages for g in stage])
+        self._tell(Kind.END)
+
+    def idle(self) -> None:
+        """Nothing has come for a while."""
+        self._tell(Kind.IDLE)
+
+    def _tell(self, kind: Kind) -> None:
+        self._run([Packet(g, 0, kind, 0, None, 0) for stage in self.job.stages for g in stage])
 
     def forget(self) -> None:
         self.caches.clear()
@@ -65,7 +76,8 @@ class LocalHost:
                 store = self.stores.setdefault(group, MemoryStore())
                 if group not in self.caches:
                     self.caches[group] = self.new_cache(group)
-                forward += JoinProgram(spec).call(mine, store, self.caches[group])
+                folder = None if self.folder is None else SpillFolder(self.folder / str(group))
+                forward += JoinProgram(spec).call(mine, store, self.caches[group], folder)
             packets = forward
         for p in packets:
             where = (p.kind, p.port)

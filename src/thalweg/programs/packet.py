@@ -19,9 +19,10 @@ class Kind(IntEnum):
     """What a packet carries.
 
     To an operator: DATA takes part in the join; REST does not (a NULL key, a filter) but may turn out late;
-    ASIDE has no time or lies too far ahead; RESOLVE gives the ends of windows of rows; END ends all streams.
-    From an operator: RESULT, LATE (tuples to be kept aside), and the counts INPUT and STATE. From its host:
-    SENT, what it has sent to other sites, as text.
+    ASIDE has no time or lies too far ahead; RESOLVE gives the ends of windows of rows; END ends all streams;
+    IDLE says that nothing has come for a while, so what waits may be done. From an operator: RESULT, LATE
+    (tuples to be kept aside), and the counts INPUT, STATE and DISK (tuples that wait, bytes on disk). From
+    its host: SENT, what it has sent to other sites, as text.
     """
 
     DATA = 0
@@ -34,6 +35,8 @@ class Kind(IntEnum):
     INPUT = 7
     STATE = 8
     SENT = 9
+    DISK = 10
+    IDLE = 11
 
 
 @dataclass(frozen=True, slots=True)

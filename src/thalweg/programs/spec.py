@@ -107,6 +107,17 @@ class Watched:
 
 
 @dataclass(frozen=True)
+class Limit:
+    """How much memory the windows of an operator's bucket may take, in bytes.
+
+    Tuples that there is no room for may wait for so long, in microseconds of event time, to be joined.
+    """
+
+    budget: int
+    delay: int = 0
+
+
+@dataclass(frozen=True)
 class JoinSpec:
     """An N-way join. Without a target its results are final, and belong to the query of that number.
 
@@ -120,6 +131,7 @@ class JoinSpec:
     slide: int | None = None
     query: int = 0
     watched: tuple[Watched, ...] = ()
+    limit: Limit | None = None
     type: Literal["join"] = "join"
 
     def __post_init__(self) -> None:

@@ -16,13 +16,14 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.kernel.columns import Allocator, FixedColumn
+from thalweg.kernel.keys import PARTS, parts
 from thalweg.kernel.nway import Delta, InputSpec, NWayJoin, others
-from thalweg.kernel.window import ANY_ORDER, NEVER, Window
+from thalweg.kernel.window import ANY_ORDER, NEVER
 from thalweg.programs.arrivals import Ends
-from thalweg.programs.batches import delta, ints
+from thalweg.programs.batches import batch_of, delta, ends_of, ints, tuples_in
 from thalweg.programs.packet import dump, load, merge, pieces
 from thalweg.programs.rows import Clock
-from thalweg.programs.spec import END, KEY, SEQ, START, JoinSpec, Port, Watched
+from thalweg.programs.spec import END, KEY, SEQ, JoinSpec, Port, Watched
 
 FAN = 16
 """So many segments in a row become one, so that long windows of many small batches have few of them."""
@@ -65,6 +66,24 @@ class Segment(NamedTuple):
     level: int = 0
 
 
+class Piece(NamedTuple):
+    """A file of tuples that memory has no room for: one input's, of one part of the keys.
+
+    `start` is the least time in it. Of tuples that have been joined, `end` is when the last of them expires;
+    of those that wait to be, when the first does.
+    """
+
+    name: str
+    rows: int
+    size: int
+    checksum: int
+    part: int
+    port: int
+    waiting: bool
+    start: int
+    end: int
+
+
 @dataclass
 class Head:
     """The small part of the state, read and written in every call."""
@@ -79,6 +98,9 @@ class Head:
     snapshots: list[tuple[int, int, str]] = field(default_factory=list)  # key, port, what
     results: list[int] = field(default_factory=list)  # keys of results that wait for their slide
     clocks: dict[str, int] = field(default_factory=dict)
+    cold: list[int] = field(default_factory=list)  # the parts of the keys that are on disk
+    pieces: list[Piece] = field(default_factory=list)
+    since: dict[str, int] = field(default_factory=dict)  # of a part that came back: its first segment
 
     @classmethod
     def parse(cls, data: bytes | None, ports: int) -> Head:
@@ -87,6 +109,7 @@ class Head:
         out = cls(**json.loads(data))
         out.segments = [Segment(*segment) for segment in out.segments]
         out.snapshots = [(key, port, what) for key, port, what in out.snapshots]
+        out.pieces = [Piece(*piece) for piece in out.pieces]
         return out
 
     def advance(self, i: int, port: Port | Watched, tops: Mapping[int, int]) -> None:
@@ -100,6 +123,16 @@ class Head:
             heard = min(feeds)
         if heard > -NEVER:
             self.bounds[i] = max(self.bounds[i], heard - port.lateness)
+
+    def in_memory(self, key: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The tuples of a segment whose part has not gone to disk since it was written."""
+        if not self.cold and not self.since:
+            return batch
+        since = np.zeros(PARTS, np.int64)
+        for p, first in self.since.items():
+            since[int(p)] = first
+        since[self.cold] = NEVER
+        return batch.filter(pa.array(since[parts(ints(batch, KEY))] <= key))
 
     def dump(self) -> bytes:
         return json.dumps(self.__dict__, separators=(",", ":")).encode()
@@ -137,7 +170,7 @@ def rebuild(spec: JoinSpec, head: Head, store: Store, cache: Cache) -> Runtime:
         window.link(window.next)
 
     for segment in head.segments:
-        add(segment.port, _fetch(store, segment.key))
+        add(segment.port, head.in_memory(segment.key, _fetch(store, segment.key)))
     for key, i, what in head.snapshots:
         batch = _fetch(store, key)
         if what == "window":
@@ -177,9 +210,10 @@ def persist(
     for i, port in enumerate(spec.ports):
         tuples = deltas[i]
         if port.open_ends or port.rewritten:
-            _write(head, store, i, "window", _snapshot(port, state.join.windows[i]))
+            window = state.join.windows[i]
+            _write(head, store, i, "window", batch_of(port, tuples_in(window, window.rows)))
         elif tuples is not None:
-            _log(port, head, store, i, tuples, others(bounds, i))
+            log(port, head, store, i, tuples, others(bounds, i))
             _merge(head, store, i)
         for batch in state.pending[i]:
             _write(head, store, i, "pending", batch)
@@ -202,24 +236,18 @@ def _write(head: Head, store: Store, i: int, what: str, batch: pa.RecordBatch) -
     head.snapshots += [(put(head, store, part), i, what) for part in pieces(batch, SEGMENT_BYTES)]
 
 
-def _log(port: Port, head: Head, store: Store, i: int, tuples: Delta, bound: int) -> None:
+def log(port: Port, head: Head, store: Store, i: int, tuples: Delta, bound: int) -> None:
     """Write the part of a batch that stays alive."""
-    end = tuples.end if port.span is None else tuples.start + port.span
-    assert end is not None
-    alive = np.flatnonzero(end >= bound)
+    alive = np.flatnonzero(ends_of(port, tuples) >= bound)
     if len(alive) == 0:
         return
     if len(alive) == alive[-1] - alive[0] + 1:
         tuples = tuples.slice(int(alive[0]), int(alive[-1]) + 1)
     else:
         tuples = tuples.take(alive)
-    columns = {KEY: pa.array(tuples.key), START: pa.array(tuples.start)}
-    if tuples.end is not None:
-        columns[END] = pa.array(tuples.end)
-    columns |= {f.name: c for f, c in zip(port.stored, tuples.columns, strict=True)}
-    for part in pieces(pa.record_batch(list(columns.values()), names=list(columns)), SEGMENT_BYTES):
-        ends = ints(part, END) if port.span is None else ints(part, START) + port.span
-        head.segments.append(Segment(put(head, store, part), i, int(ends.max()), part.nbytes))
+    for part in pieces(batch_of(port, tuples), SEGMENT_BYTES):
+        end = int(ends_of(port, delta(port, part)).max())
+        head.segments.append(Segment(put(head, store, part), i, end, part.nbytes))
 
 
 def _merge(head: Head, store: Store, i: int) -> None:
@@ -229,21 +257,12 @@ def _merge(head: Head, store: Store, i: int) -> None:
         size = sum(s.size for s in last)
         if last[0].level != last[-1].level or size > SEGMENT_BYTES:
             return
-        batch = merge([_fetch(store, s.key) for s in last])
+        batch = merge([head.in_memory(s.key, _fetch(store, s.key)) for s in last])
         for s in last:
             store.remove(s.key)
             head.segments.remove(s)
         end, level = max(s.end for s in last), last[0].level + 1
         head.segments.append(Segment(put(head, store, batch), i, end, size, level))
-
-
-def _snapshot(port: Port, window: Window) -> pa.RecordBatch:
-    rows = np.arange(window.row(window.first), window.row(window.next))
-    columns = {KEY: pa.array(window.keys(rows)), START: pa.array(window.starts(rows))}
-    if port.span is None:
-        columns[END] = pa.array(window.end[rows])
-    columns |= {f.name: c.take(rows) for f, c in zip(port.stored, window.columns, strict=True)}
-    return pa.record_batch(list(columns.values()), names=list(columns))
 
 
 def _fetch(store: Store, key: int) -> pa.RecordBatch:

@@ -1,0 +1,277 @@
+"""A join whose windows are larger than the memory it may use.
+
+The keys of a bucket are divided into parts. As many parts as there is room for are in memory, in the windows
+of the join. Of the others all tuples of all inputs are in columnar files (mjoin 2.5, coordinated flushing):
+so a new tuple finds at hand all that it can meet, or nothing, and waits on disk too. A part with tuples that
+wait is brought in when they have waited long enough: what is on disk of it becomes the windows of a join
+that lasts a moment, and what waits is pushed into that.
+
+Each result arises once: in a part, tuples are joined in the order in which they are brought in, wherever the
+part is, so a result arises with the last of its members. Nothing has to be told apart by time stamps.
+
+Files are written once and listed in the head of the state, which Spark commits with the batch. What is no
+longer listed is removed in the next call, when it is certain that the batch will not be repeated.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from thalweg.kernel.keys import PARTS, parts, split
+from thalweg.kernel.nway import Delta, NWayJoin, Results, others
+from thalweg.kernel.spill import Spilled, SpillFolder
+from thalweg.kernel.window import NEVER, Window
+from thalweg.programs.batches import batch_of, delta, ends_of, tuples_in
+from thalweg.programs.packet import merge
+from thalweg.programs.spec import JoinSpec, Limit
+from thalweg.programs.state import Head, Piece, Runtime, Store, log, make_join
+
+# Of the memory that may be used: how much the windows may grow to take, what they are cut down to then, what
+# they must stay below with a part for it to come back, and what those of parts that are brought in may take.
+_FULL, _CUT, _BACK, _VISIT = 0.6, 0.5, 0.4, 0.3
+_ROOM = 1.4  # what windows take over what their tuples need
+_INDEX = 28  # bytes of a tuple beside its columns: key, start, the one before it in its slot, its slot
+_FILES = 4  # so many files of a part's input become one
+
+
+@dataclass
+class Overflow:
+    """One call's view of a join with a limit: `push` in place of the join's own."""
+
+    spec: JoinSpec
+    limit: Limit
+    head: Head
+    state: Runtime
+    store: Store
+    folder: SpillFolder
+    logged: list[Delta | None] = field(default_factory=list)
+    """After `push`: the new tuples in memory, which are not yet in the state."""
+
+    def push(
+        self, deltas: Sequence[Delta | None], bounds: Sequence[int], hurry: bool
+    ) -> Iterator[tuple[NWayJoin, Results]]:
+        """Join new tuples; results come with the join that made them. In a `hurry` nothing waits."""
+        for name in self.folder.names() - {p.name for p in self.head.pieces}:
+            self.folder.remove(name)
+        self._make_room(deltas)
+        self.logged, fresh = self._divided(deltas)
+        for found in self.state.join.push(self.logged):
+            yield self.state.join, found
+        due = self._due(fresh, bounds, hurry)
+        for group in self._groups(due, fresh):
+            yield from self._visit(group, [fresh.pop(p, None) for p in group], bounds)
+        for p, tuples in fresh.items():
+            for i, one in enumerate(tuples):
+                self._write(p, i, one, waiting=True)
+        self._drop_expired(bounds)
+
+    def _drop_expired(self, bounds: Sequence[int]) -> None:
+        """Forget what can meet nothing more, neither what will come nor what waits."""
+        waiting = {p.part for p in self.head.pieces if p.waiting}
+        self.head.pieces = [
+            p
+            for p in self.head.pieces
+            if p.part in waiting or (p.end >= others(bounds, p.port) and not self.head.ended)
+        ]
+
+    @property
+    def waiting(self) -> int:
+        """The least time of a tuple that waits: nothing before it can come out any more."""
+        return min((p.start for p in self.head.pieces if p.waiting), default=NEVER)
+
+    @property
+    def rows_waiting(self) -> int:
+        return sum(p.rows for p in self.head.pieces if p.waiting)
+
+    @property
+    def nbytes(self) -> int:
+        """What is on disk."""
+        return sum(p.size for p in self.head.pieces)
+
+    @property
+    def rows(self) -> int:
+        return sum(p.rows for p in self.head.pieces)
+
+    def _cold(self) -> np.ndarray:
+        """For each part, whether it is on disk."""
+        cold = np.zeros(PARTS, bool)
+        cold[self.head.cold] = True
+        return cold
+
+    def _held(self) -> int:
+        """What the tuples in memory need."""
+        return int(_ROOM * sum(len(w) * _a_row(w) for w in self.state.join.windows))
+
+    def _make_room(self, deltas: Sequence[Delta | None]) -> None:
+        """Move parts to disk, the largest first, until there is room for what arrives."""
+        cold, windows = self._cold(), self.state.join.windows
+        size = np.zeros(PARTS)
+        for tuples in deltas:
+            if tuples is not None and len(tuples):
+                share = _weight(tuples) / len(tuples)
+                size += share * np.bincount(parts(tuples.key), minlength=PARTS)
+        size[cold] = 0
+        if sum(w.nbytes for w in windows) + _ROOM * size.sum() <= _FULL * self.limit.budget:
+            return
+        for window in windows:
+            size += _a_row(window) * np.bincount(parts(window.keys(window.rows)), minlength=PARTS)
+        over = _ROOM * size.sum() - _CUT * self.limit.budget
+        chosen = []
+        for p in np.argsort(-size, kind="stable").tolist():
+            if over <= 0 or size[p] == 0:
+                break
+            chosen.append(p)
+            over -= _ROOM * size[p]
+        for i, window in enumerate(windows):
+            rows = window.rows
+            of = parts(window.keys(rows))
+            for p, own in _by_part(of, chosen):
+                self._write(p, i, tuples_in(window, rows[own]))
+            window.retain(rows[~np.isin(of, chosen)])
+        self.head.cold = sorted({*self.head.cold, *chosen})
+
+    def _divided(
+        self, deltas: Sequence[Delta | None]
+    ) -> tuple[list[Delta | None], dict[int, list[Delta | None]]]:
+        """New tuples of parts in memory, and those of others by part."""
+        cold = self._cold()
+        hot: list[Delta | None] = []
+        fresh: dict[int, list[Delta | None]] = {}
+        for i, tuples in enumerate(deltas):
+            hot.append(tuples)
+            if tuples is None or not cold.any():
+                continue
+            of = parts(tuples.key)
+            away = cold[of]
+            if not away.any():
+                continue
+            hot[i] = tuples.take(np.flatnonzero(~away))
+            for p, own in _by_part(of, self.head.cold):
+                fresh.setdefault(p, [None] * len(deltas))[i] = tuples.take(own)
+        return hot, fresh
+
+    def _due(self, fresh: dict[int, list[Delta | None]], bounds: Sequence[int], hurry: bool) -> list[int]:
+        """The parts whose tuples have waited as long as they may."""
+        waiting = {p.part for p in self.head.pieces if p.waiting}
+        if hurry or self.limit.delay == 0:
+            return sorted(waiting | fresh.keys())
+        ports = self.spec.ports
+        now = max(b + port.lateness for b, port in zip(bounds, ports, strict=True))
+        due = {p.part for p in self.head.pieces if p.waiting and self._late(p.start, p.end, now)}
+        for p, tuples in fresh.items():
+            for port, one in zip(ports, tuples, strict=True):
+                if one is not None and self._late(int(one.start.min()), int(ends_of(port, one).min()), now):
+                    due.add(p)
+        return sorted(due)
+
+    def _late(self, start: int, end: int, now: int) -> bool:
+        """Whether a tuple has waited long enough, or is about to expire."""
+        return min(start + self.limit.delay, end) <= now
+
+    def _groups(self, due: Sequence[int], fresh: dict[int, list[Delta | None]]) -> Iterator[list[int]]:
+        """Parts that can be in memory together."""
+        group: list[int] = []
+        taken = 0.0
+        for p in due:
+            need = _ROOM * (
+                sum(piece.size + _INDEX * piece.rows for piece in self.head.pieces if piece.part == p)
+                + sum(_weight(tuples) for tuples in fresh.get(p, []) if tuples is not None)
+            )
+            if group and taken + need > _VISIT * self.limit.budget:
+                yield group
+                group, taken = [], 0.0
+            group.append(p)
+            taken += need
+        if group:
+            yield group
+
+    def _visit(
+        self, group: Sequence[int], fresh: Sequence[list[Delta | None] | None], bounds: Sequence[int]
+    ) -> Iterator[tuple[NWayJoin, Results]]:
+        """Bring parts in, join what waits, and write down what has become of them."""
+        join, deltas = make_join(self.spec), []
+        for i, (port, window) in enumerate(zip(self.spec.ports, join.windows, strict=True)):
+            own = [p for p in self.head.pieces if p.part in group and p.port == i]
+            old = [p for p in own if not p.waiting]
+            window.reserve(sum(p.rows for p in old))
+            for piece in sorted(old, key=lambda p: p.start):
+                tuples = delta(port, self.folder.read(Spilled(*piece[:4])))
+                window.append(tuples.key, tuples.start, tuples.end, tuples.columns)
+            window.link(window.next)
+            new = [self.folder.read(Spilled(*p[:4])) for p in own if p.waiting]
+            new += [batch_of(port, one) for given in fresh if given and (one := given[i]) is not None]
+            deltas.append(delta(port, merge(new)) if new else None)
+        first = [w.next for w in join.windows]
+        for found in join.push(deltas):
+            yield join, found
+        self.head.pieces = [p for p in self.head.pieces if not (p.part in group and p.waiting)]
+        for p in group:
+            alive = [self._alive(p, i, window, bounds) for i, window in enumerate(join.windows)]
+            need = _ROOM * sum(len(rows) * _a_row(w) for rows, w in zip(alive, join.windows, strict=True))
+            back = self._held() + need <= _BACK * self.limit.budget
+            for i, (rows, window) in enumerate(zip(alive, join.windows, strict=True)):
+                if back:
+                    self._bring_back(p, i, tuples_in(window, rows).ordered(), others(bounds, i))
+                else:
+                    self._keep(p, i, window, rows, first[i], others(bounds, i))
+            if back:
+                self.head.cold.remove(p)
+
+    def _alive(self, p: int, i: int, window: Window, bounds: Sequence[int]) -> np.ndarray:
+        """The rows of a part that can still meet something."""
+        rows = window.rows
+        end = window.end[rows] if window.span is None else window.starts(rows) + window.span
+        chosen: np.ndarray = rows[(end >= others(bounds, i)) & (parts(window.keys(rows)) == p)]
+        return chosen
+
+    def _keep(self, p: int, i: int, window: Window, rows: np.ndarray, first: int, bound: int) -> None:
+        """Leave a part's input on disk: its new tuples in a file more, or all in one if there are many."""
+        own = [piece for piece in self.head.pieces if piece.part == p and piece.port == i]
+        lasting = [piece for piece in own if piece.end >= bound]
+        if len(lasting) >= _FILES:
+            lasting, first = [], window.first
+        self.head.pieces = [piece for piece in self.head.pieces if piece not in own] + lasting
+        self._write(p, i, tuples_in(window, rows[rows >= window.row(first)]))
+
+    def _bring_back(self, p: int, i: int, tuples: Delta, bound: int) -> None:
+        """Take a part's input into memory again; what segments before this one have of it counts no more."""
+        self.head.pieces = [q for q in self.head.pieces if not (q.part == p and q.port == i)]
+        window = self.state.join.windows[i]
+        window.append(tuples.key, tuples.start, tuples.end, tuples.columns)
+        window.link(window.next)
+        if i == 0:
+            self.head.since[str(p)] = self.head.next
+        log(self.spec.ports[i], self.head, self.store, i, tuples, bound)
+
+    def _write(self, p: int, i: int, tuples: Delta | None, *, waiting: bool = False) -> None:
+        if tuples is None or not len(tuples):
+            return
+        port = self.spec.ports[i]
+        name = f"{p:02d}-{i}-{uuid.uuid4().hex[:12]}.arrow"
+        file = self.folder.write(name, batch_of(port, tuples))
+        end = ends_of(port, tuples)
+        least = int(end.min()) if waiting else int(end.max())
+        self.head.pieces.append(Piece(*file, p, i, waiting, int(tuples.start.min()), least))
+
+
+def _a_row(window: Window) -> float:
+    """What a row of a window takes."""
+    return window.nbytes / len(window.node) if len(window.node) else 0.0
+
+
+def _weight(tuples: Delta) -> int:
+    """What tuples will need in a window."""
+    own = _INDEX if tuples.end is None else _INDEX + 8
+    return len(tuples) * own + sum(int(c.nbytes) for c in tuples.columns)
+
+
+def _by_part(of: np.ndarray, chosen: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:
+    """For each of the chosen parts with any tuples, where they are."""
+    order, begin = split(of, PARTS)
+    for p in chosen:
+        if begin[p + 1] > begin[p]:
+            yield p, order[begin[p] : begin[p + 1]]
