@@ -117,9 +117,14 @@ def line(progress: Progress) -> str:
     return (
         f"batch {progress.batch:,}: {progress.input_rows:,} rows in, {progress.output_rows:,} out, "
         f"{progress.late_rows:,} late, {progress.rows_per_s:,.0f} rows/s, event time {_lag(progress)}, "
-        f"state {progress.state_rows:,} rows in {size(progress.state_bytes)}, {progress.elapsed_s:,.1f} s"
+        f"state {_state(progress)}, {progress.elapsed_s:,.1f} s"
         + (f"; {shipped_line(progress.shipped, progress.central_bytes)}" if progress.shipped else "")
     )
+
+
+def _state(progress: Progress) -> str:
+    disk = f" and {size(progress.disk_bytes)} on disk" if progress.disk_bytes else ""
+    return f"{progress.state_rows:,} rows in {size(progress.state_bytes)}{disk}"
 
 
 def shipped_line(shipped: Sequence[Shipped], central: int) -> str:
@@ -151,7 +156,7 @@ def table(progress: Progress) -> RenderableType:
         ("late rows", f"{progress.late_rows:,}"),
         ("rows a second", f"{progress.rows_per_s:,.0f}"),
         ("event time", _lag(progress)),
-        ("state", f"{progress.state_rows:,} rows in {size(progress.state_bytes)}"),
+        ("state", _state(progress)),
         ("elapsed", f"{progress.elapsed_s:,.1f} s"),
     ):
         rows.add_row(name, value)

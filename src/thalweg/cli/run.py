@@ -51,12 +51,30 @@ def run(
             "--jitter", min=0.0, metavar="SECONDS", help="Delay what is sent between sites, at random."
         ),
     ] = 0.0,
+    memory_budget: Annotated[
+        str | None,
+        typer.Option(
+            "--memory-budget",
+            metavar="SIZE",
+            help="What the windows of all joins may take on a machine, such as 500MB; the rest is on disk.",
+        ),
+    ] = None,
+    spill_delay: Annotated[
+        str,
+        typer.Option(
+            "--spill-delay",
+            metavar="DURATION",
+            help="With a memory budget: how much later results may come out than they could.",
+        ),
+    ] = "10 seconds",
     as_json: given.AsJson = False,
 ) -> None:
     """Run queries on Spark; started again on the same folder, a run goes on where it stopped."""
+    from thalweg.catalog.durations import parse_duration
+    from thalweg.catalog.sizes import parse_size
     from thalweg.cli.inputs import print_json, read_catalog, read_queries
     from thalweg.cli.progress import reporter
-    from thalweg.plan.options import RunOptions
+    from thalweg.plan.options import Memory, RunOptions
 
     wanted = plan_options(planner, objective, deliver_to, settings)
     if plan is not None and wanted != plan_options("auto", "bytes", None, None):
@@ -68,7 +86,14 @@ def run(
             "this is not a folder", where=str(out), remedy="give a folder, or a new name, to --out"
         )
     made = _plan(parsed, read, plan, wanted)
-    options = RunOptions(parsed, read, made, out, once, master, _emulated(read, made, emulate, jitter))
+    memory = None
+    if memory_budget is not None:
+        memory = Memory(
+            parse_size(memory_budget, where="--memory-budget"),
+            parse_duration(spill_delay, where="--spill-delay"),
+        )
+    emulated = _emulated(read, made, emulate, jitter)
+    options = RunOptions(parsed, read, made, out, once, master, emulated, memory)
 
     from thalweg.spark.run import run as run_on_spark
 
@@ -143,7 +168,7 @@ def _show(metrics: Mapping[str, Any], picture: Path | None) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from thalweg.cli.progress import compared, ways
+    from thalweg.cli.progress import compared, size, ways
     from thalweg.report.flow import shipped_of
 
     table = Table("", "", "rows", title="complete" if metrics["complete"] else "stopped; run again to go on")
@@ -157,6 +182,12 @@ def _show(metrics: Mapping[str, Any], picture: Path | None) -> None:
         shipped, central = shipped_of(metrics), metrics.get("central_payload_bytes", 0)
         console.print(ways(shipped, central))
         console.print(compared(shipped, central), highlight=False, soft_wrap=True)
+    if windows := metrics.get("windows"):
+        console.print(
+            f"windows took {size(windows['memory_bytes'])} in memory and {size(windows['disk_bytes'])} "
+            "on disk at most",
+            highlight=False,
+        )
     batches = metrics["batches"]
     console.print(
         f"{batches:,} {'batch' if batches == 1 else 'batches'} in {metrics['elapsed_s']:,.1f} s",

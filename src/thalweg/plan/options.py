@@ -45,6 +45,17 @@ class Emulated:
 
 
 @dataclass(frozen=True)
+class Memory:
+    """What the windows of all joins together may take on a machine, in bytes.
+
+    What there is no room for may come out so much later, in microseconds of event time.
+    """
+
+    budget: int
+    delay: int = 0
+
+
+@dataclass(frozen=True)
 class RunOptions:
     """A run: `plan` holds one deployment for each of the queries, in their order."""
 
@@ -55,6 +66,7 @@ class RunOptions:
     once: bool = False
     master: str | None = None
     emulated: tuple[Emulated, ...] = ()
+    memory: Memory | None = None
 
 
 @dataclass(frozen=True)
@@ -84,6 +96,7 @@ class Progress:
     state_bytes: int
     state_rows: int
     elapsed_s: float
+    disk_bytes: int = 0
     shipped: tuple[Shipped, ...] = ()
     central_bytes: int = 0
 

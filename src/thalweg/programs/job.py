@@ -66,7 +66,7 @@ class Job:
     @property
     def held(self) -> bool:
         """Whether anything waits for event time to pass, so that the end of the streams must be told."""
-        return any(spec.held or spec.slide is not None for stage in self.stages for spec in stage.values())
+        return any(spec.waits for stage in self.stages for spec in stage.values())
 
     def limited(self, budget: int, delay: int) -> Job:
         """The same, with windows that take no more memory than this on a machine, all together."""

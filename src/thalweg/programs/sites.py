@@ -13,7 +13,9 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter
 
+from thalweg.kernel.spill import SpillFolder
 from thalweg.programs.inlet import Inlet, packets
+from thalweg.programs.job import limited
 from thalweg.programs.join import JoinProgram
 from thalweg.programs.outlet import Outlet
 from thalweg.programs.packet import Packet
@@ -22,7 +24,7 @@ from thalweg.programs.presence import KeysProgram
 from thalweg.programs.probe import ProbeProgram
 from thalweg.programs.sink import RelayProgram, SinkProgram
 from thalweg.programs.source import SourcePack, SourceProgram
-from thalweg.programs.spec import JoinSpec, KeysSpec, ProbeSpec, SinkSpec, SourceSpec, Spec
+from thalweg.programs.spec import JoinSpec, KeysSpec, Limit, ProbeSpec, SinkSpec, SourceSpec, Spec
 from thalweg.programs.state import Cache, Store
 
 
@@ -91,11 +93,22 @@ class Sites:
 _ADAPTER = TypeAdapter(Sites)
 
 
-def run(operator: SiteOperator, packets_: Iterable[Packet], store: Store, cache: Cache) -> Iterator[Packet]:
-    """Give an operator's bucket what one micro-batch brings to it."""
+def run(
+    operator: SiteOperator,
+    packets_: Iterable[Packet],
+    store: Store,
+    cache: Cache,
+    limit: Limit | None = None,
+    folder: SpillFolder | None = None,
+) -> Iterator[Packet]:
+    """Give an operator's bucket what one micro-batch brings to it.
+
+    `limit` is to the memory of a join; what it has no room for goes to `folder`.
+    """
     spec = operator.spec
     if isinstance(spec, JoinSpec):
-        return JoinProgram(spec).call(packets_, store, cache)
+        spec = spec if limit is None else limited(spec, limit)
+        return JoinProgram(spec).call(packets_, store, cache, folder)
     if isinstance(spec, ProbeSpec):
         return ProbeProgram(spec).call(packets_, store, cache)
     if isinstance(spec, SourceSpec):

@@ -146,6 +146,11 @@ class JoinSpec:
         """Whether tuples wait until no window of rows can change below their time."""
         return any(p.open_ends for p in self.ports)
 
+    @property
+    def waits(self) -> bool:
+        """Whether results may wait for event time to pass."""
+        return self.held or self.slide is not None or self.limit is not None
+
 
 @dataclass(frozen=True)
 class SourceSpec:

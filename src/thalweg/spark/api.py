@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
 
 from thalweg.catalog.durations import parse_duration
+from thalweg.catalog.sizes import parse_size
 from thalweg.errors import UserError
 from thalweg.query import parse
 from thalweg.query.model import RESULT_TIME, Equality, Expr, Input, Output, Query, Window, WindowKind
@@ -28,11 +29,17 @@ def join(
     time: str | Mapping[str, str],
     lateness: str | Mapping[str, str] = "10 seconds",
     late: str | Path | None = None,
+    memory_budget: int | str | None = None,
+    spill: str | Path | None = None,
 ) -> DataFrame:
     """All results of the windowed join of two or more streams on equal keys.
 
     `late` is a folder for the tuples that come too late. Over static DataFrames it has no effect: nothing is
     late there, and tuples without a time take no part.
+
+    `memory_budget` is what the windows may take on a machine, in bytes or as text ("500 MB"); what there is
+    no room for goes to files in the folder `spill`. These are part of the query's state: the folder belongs
+    to one checkpoint, and all machines must see it. Static DataFrames are joined without a limit.
     """
     _check_streams(streams, "thalweg.join")
     if len(streams) < 2:
@@ -69,7 +76,8 @@ def join(
             )
         seen.add(o.name.lower())
     query = Query("join", "", inputs, equalities, (), outputs, "thalweg.join")
-    return _run(streams, query, times, {a: _for(a, lateness, "lateness") for a in aliases}, late)
+    memory = _memory(memory_budget, spill, "thalweg.join")
+    return _run(streams, query, times, {a: _for(a, lateness, "lateness") for a in aliases}, late, memory)
 
 
 def sql(
@@ -81,10 +89,12 @@ def sql(
     lateness: str | Mapping[str, str] = "10 seconds",
     order: str | Sequence[str] | Mapping[str, str | Sequence[str]] = (),
     late: str | Path | None = None,
+    memory_budget: int | str | None = None,
+    spill: str | Path | None = None,
 ) -> DataFrame:
     """All results of a windowed join query over DataFrames, by the names used in its FROM clause.
 
-    `late` is as in `join`.
+    `late`, `memory_budget` and `spill` are as in `join`.
     """
     _check_streams(streams, "thalweg.sql")
     if not isinstance(query, str):
@@ -101,7 +111,20 @@ def sql(
         given = order.get(s, ()) if isinstance(order, Mapping) else order
         none = given is None or (isinstance(given, list | tuple) and not given)
         orders[s] = [] if none else _columns(df, s, given, "order")
-    return _run(used, parsed, times, latenesses, late, orders)
+    memory = _memory(memory_budget, spill, "thalweg.sql")
+    return _run(used, parsed, times, latenesses, late, memory, orders)
+
+
+def _memory(budget: object, spill: object, where: str) -> tuple[int, Path] | None:
+    if budget is None and spill is None:
+        return None
+    if not isinstance(spill, str | Path) or budget is None:
+        raise UserError(
+            "`memory_budget` and `spill` belong together",
+            where=where,
+            remedy="give a size, such as '500 MB', and a folder for what there is no room for",
+        )
+    return parse_size(budget, where=f"{where}, memory_budget"), Path(spill).absolute()
 
 
 def _run(
@@ -110,6 +133,7 @@ def _run(
     times: Mapping[str, str],
     lateness: Mapping[str, object],
     late: str | Path | None,
+    memory: tuple[int, Path] | None,
     orders: Mapping[str, Sequence[str]] | None = None,
 ) -> DataFrame:
     if not isinstance(late, str | Path | None):
@@ -144,7 +168,11 @@ def _run(
     if kinds == {False}:
         return results(joined(job, streams), job.queries[0], 0, schemas, None)
     direct = Direct.of(job.queries, schemas)
-    flow = joined(job, streams, late=files, direct=direct)
+    spill = None
+    if memory is not None:
+        # Nothing waits on disk: nobody would say that it may come out when the streams fall silent.
+        job, spill = job.limited(memory[0], 0), memory[1]
+    flow = joined(job, streams, late=files, direct=direct, spill=spill)
     return results(flow.observe("thalweg", reports(direct, schemas)), job.queries[0], 0, schemas, direct)
 
 

@@ -26,6 +26,7 @@ class Folder:
         self.own = path / "_thalweg"
         self.checkpoint = self.own / "checkpoint"
         self.control = self.own / "control"
+        self.spill = self.own / "spill"
         self.metrics_file = path / "metrics.json"
         self._lock: IO[str] | None = None
 
@@ -48,12 +49,17 @@ class Folder:
         asked = _identity(options)
         if job_file.exists():
             job: dict[str, Any] = json.loads(job_file.read_text())
-            for part, what in (("queries", "other queries"), ("catalog", "another catalog")):
-                if job[part] != asked[part]:
+            with_or_without = "a memory budget" if job.get("budget") else "no memory budget"
+            for part, what in (
+                ("queries", "other queries"),
+                ("catalog", "another catalog"),
+                ("budget", with_or_without),
+            ):
+                if job.get(part, False) != asked[part]:
                     raise UserError(
                         f"{self.path} belongs to a run with {what}",
                         where="--out",
-                        remedy="name a new folder, or give the same queries and catalog to continue",
+                        remedy="name a new folder, or give the same as before to continue",
                     )
         else:
             job = {**asked, "partitions": partitions, "run": uuid.uuid4().hex}
@@ -130,10 +136,10 @@ class Folder:
     def tally(self) -> dict[str, Any]:
         """The counts by batch: totals before the last batch, and the last batch's own.
 
-        `sent` is the last number that was sent over each edge.
+        `sent` is the last number that was sent over each edge; `peaks` are the most that windows have taken.
         """
         file = self.own / "tally.json"
-        none: dict[str, Any] = {"batch": -1, "before": {}, "last": {}, "sent": {}}
+        none: dict[str, Any] = {"batch": -1, "before": {}, "last": {}, "sent": {}, "peaks": {}}
         return none | json.loads(file.read_text()) if file.exists() else none
 
     def save_tally(self, tally: dict[str, Any]) -> None:
@@ -153,4 +159,8 @@ def write(path: Path, text: str) -> None:
 def _identity(options: RunOptions) -> dict[str, Any]:
     """What must be the same for a run to be continued."""
     catalog = json.loads(options.catalog.model_dump_json(include={"sites", "streams"}))
-    return {"queries": {q.name: q.text for q in options.queries}, "catalog": catalog}
+    return {
+        "queries": {q.name: q.text for q in options.queries},
+        "catalog": catalog,
+        "budget": options.memory is not None,  # how large it is may change
+    }

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from thalweg.kernel.spill import SpillFolder
 from thalweg.programs.cache import OwnCache
 from thalweg.programs.compile import compile_job
 from thalweg.programs.job import Job, QueryPlan, StreamInfo, StreamPlan
@@ -96,16 +97,22 @@ class Processor(StatefulProcessor):
 class _Joins(Processor):
     """Gives each group of packets to the program of its join; others pass through to a later stage."""
 
-    def __init__(self, job: str, specs: Mapping[int, JoinSpec], *hosting: Any) -> None:
+    def __init__(self, job: str, specs: Mapping[int, JoinSpec], spill: Path | None, *hosting: Any) -> None:
         super().__init__(*hosting)
-        self._job, self._specs = job, specs
+        self._job, self._specs, self._spill = job, specs, spill
 
     def packets(self, group: int, packets: Iterator[Packet], store: MapStore) -> Iterator[Packet]:
         spec = self._specs.get(group)
         if spec is None:
             return packets
         check_place(group, self.partitions)
-        return JoinProgram(spec).call(packets, store, cache_of(self._job, group, spec))
+        cache = cache_of(self._job, group, spec)
+        return JoinProgram(spec).call(packets, store, cache, spill_of(self._spill, group))
+
+
+def spill_of(spill: Path | None, group: int) -> SpillFolder | None:
+    """Where a bucket's tuples go that memory has no room for."""
+    return None if spill is None else SpillFolder(spill / str(group))
 
 
 def frames_of(packets: Iterable[Packet]) -> Iterator[pd.DataFrame]:
@@ -186,8 +193,12 @@ def joined(
     late: LateFiles | None = None,
     direct: Direct | None = None,
     ends: DataFrame | None = None,
+    spill: Path | None = None,
 ) -> DataFrame:
-    """All that comes out of the last stage. `ends` brings packets that end the streams."""
+    """All that comes out of the last stage. `ends` brings packets that end the streams.
+
+    `spill` is the folder for what memory has no room for, where there is a limit.
+    """
     streaming = all(f.isStreaming for f in frames.values())
     if streaming:
         forget_at_exit(next(iter(frames.values())).sparkSession)
@@ -204,7 +215,7 @@ def joined(
         if streaming:
             last = direct if number + 1 == len(job.stages) else None
             flow = groups.transformWithStateInPandas(
-                _Joins(f"{name}-{number}", specs, partitions, late, last),
+                _Joins(f"{name}-{number}", specs, spill, partitions, late, last),
                 last.schema if last is not None else PACKET,
                 outputMode="Append",
                 timeMode="None",
@@ -215,8 +226,8 @@ def joined(
     return flow
 
 
-_END = "end"
-"""What the control file says when all streams have ended."""
+_END, _IDLE = "end", "idle"
+"""What a control file says: all streams have ended, or nothing has come for a while."""
 
 
 @dataclass
@@ -226,6 +237,7 @@ class OneSite:
     spark: SparkSession
     job: Job
     control: Path
+    spill: Path
 
     @property
     def queries(self) -> Sequence[QueryPlan]:
@@ -239,11 +251,15 @@ class OneSite:
     def flow(self, frames: Mapping[str, DataFrame], late: LateFiles, direct: Direct | None) -> DataFrame:
         """All that comes out of the joins."""
         told = ends(self.spark, self.job, str(self.control)) if self.job.held else None
-        return joined(self.job, frames, late=late, direct=direct, ends=told)
+        return joined(self.job, frames, late=late, direct=direct, ends=told, spill=self.spill)
 
     def end(self) -> None:
         """Tell all streams that they have ended."""
         write(self.control / "end.txt", _END)
+
+    def idle(self) -> None:
+        """Tell all operators that nothing has come for a while."""
+        write(self.control / f"{_IDLE}-{uuid.uuid4().hex}.txt", _IDLE)
 
     def publish(self, batch: int, said: Iterable[str]) -> dict[Edge, Sent]:
         """Nothing leaves the site."""
@@ -251,13 +267,14 @@ class OneSite:
 
 
 def ends(spark: SparkSession, job: Job, folder: str) -> DataFrame:
-    """Packets that tell every operator that its streams have ended, once a file in the folder says so."""
+    """Packets that tell every operator what files in the folder say."""
     groups = [g for stage in job.stages for g in stage]
 
     def tell(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        if any(batch.num_rows for batch in batches):
+        for said in {text for batch in batches for text in batch.column(0).to_pylist()}:
+            kind = Kind.END if said == _END else Kind.IDLE
             for g in groups:
-                yield record_batch([Packet(g, 0, Kind.END, 0, None, 0)])
+                yield record_batch([Packet(g, 0, kind, 0, None, 0)])
 
     return spark.readStream.text(folder).coalesce(1).mapInArrow(tell, PACKET)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import threading
 import time
@@ -95,6 +96,8 @@ class _Run:
     earlier_s: float = 0.0
     failed: Exception | None = None
     writing: int = 0
+    waiting: int = 0  # tuples that wait on disk, after the last batch
+    last_batch: float = 0.0
 
     def run(self) -> dict[str, Any]:
         streams = self.options.catalog.streams
@@ -115,24 +118,31 @@ class _Run:
             self.host.end()
             finished = self._stream(frames)
         metrics = self._save(self.folder.tally(), complete=finished)
-        if not finished:
+        if finished:
+            shutil.rmtree(self.folder.spill, ignore_errors=True)
+        else:
             self.reporter.message("stopped; the same command continues")
         self.reporter.close()
         return metrics
 
     def _host(self, infos: Sequence[StreamInfo]) -> OneSite | SiteHost:
         """What runs the plan: a single site's joins are best done within a batch."""
-        queries, plan = self.options.queries, self.options.plan
+        queries, plan, memory = self.options.queries, self.options.plan, self.options.memory
         if len({site for q in plan.queries for site in q.deployment.sites}) == 1:
             job = compiled(self.spark, queries, infos, self.schemas, keep_late=True)
-            return OneSite(self.spark, job, self.folder.control)
+            if memory is not None:
+                job = job.limited(memory.budget, memory.delay)
+            return OneSite(self.spark, job, self.folder.control, self.folder.spill)
         at = {name: self.options.catalog.streams[name].site for name in self.schemas}
         deployed = planned(self.spark, queries, plan, infos, self.schemas, at)
         links = {
             Edge(e.source, e.target).name: Link(e.latency_s, e.bytes_per_s, e.jitter_s)
             for e in self.options.emulated
         }
-        host = SiteHost(self.spark, deployed, self.folder.own, self.settled["run"], links)
+        budget = None if memory is None else memory.budget
+        host = SiteHost(
+            self.spark, deployed, self.folder.own, self.settled["run"], links, self.folder.spill, budget
+        )
         host.settle()
         host.check(self.folder.tally()["sent"])
         return host
@@ -158,6 +168,7 @@ class _Run:
             while not query.awaitTermination(0.2):  # type: ignore[arg-type]
                 if self.stop.is_set():
                     return False
+                self._hurry()
         except StreamingQueryException:
             if self.failed is None:
                 raise
@@ -167,6 +178,13 @@ class _Run:
         finally:
             query.stop()
         return True
+
+    def _hurry(self) -> None:
+        """What waits on disk has waited long enough also when nothing comes any more."""
+        memory = self.options.memory
+        if memory is not None and self.waiting and time.monotonic() - self.last_batch > memory.delay / 1e6:
+            self.waiting = 0  # until the next batch says what still waits
+            self.host.idle()
 
     def _sink(self, packets: DataFrame, batch: int) -> None:
         try:
@@ -212,7 +230,9 @@ class _Run:
         last = {k: int(v) for k, v in found.items() if k.startswith(_COUNTED)}
         if tally["batch"] != batch:
             tally["before"] = _added(tally["before"], tally["last"])
-        tally.update(batch=batch, last=last, sent={**tally["sent"], **sent})
+        peaks = {k: max(int(found[k]), tally["peaks"].get(k, 0)) for k in ("state_bytes", "disk_bytes")}
+        tally.update(batch=batch, last=last, sent={**tally["sent"], **sent}, peaks=peaks)
+        self.waiting, self.last_batch = int(found["waiting_rows"]), time.monotonic()
         self.folder.save_tally(tally)
         metrics = self._save(tally, complete=False)
         read = sum(v for k, v in last.items() if k.startswith("in_"))
@@ -227,6 +247,7 @@ class _Run:
                 event_lag_s=None if top == NONE else time.time() - top / 1e6,
                 state_bytes=int(found["state_bytes"]),
                 state_rows=int(found["state_rows"]),
+                disk_bytes=int(found["disk_bytes"]),
                 elapsed_s=metrics["elapsed_s"],
                 shipped=tuple(Shipped(**way) for way in _ways(metrics["shipped"])),
                 central_bytes=metrics.get("central_payload_bytes", 0),
@@ -241,12 +262,20 @@ class _Run:
             "late_rows": {s: totals.get(f"late_{s}", 0) for s in self.schemas},
             "shipped": shipped_in(totals),
             **({"central_payload_bytes": _central(totals)} if isinstance(self.host, SiteHost) else {}),
+            **self._windows(tally["peaks"]),
             "elapsed_s": round(self.earlier_s + time.monotonic() - self.begun, 3),
             "batches": tally["batch"] + 1,
             "complete": complete,
         }
         write(self.folder.metrics_file, json.dumps(metrics, indent=1))
         return metrics
+
+    def _windows(self, peaks: Mapping[str, int]) -> dict[str, Any]:
+        """The most that windows have taken after any batch, where that was limited."""
+        if self.options.memory is None:
+            return {}
+        memory, disk = peaks.get("state_bytes", 0), peaks.get("disk_bytes", 0)
+        return {"windows": {"memory_bytes": memory, "disk_bytes": disk}}
 
 
 _COUNTED = ("in_", "late_", "out_", "ship_", "whole_")

@@ -25,18 +25,18 @@ from pyspark.sql import types as t
 from thalweg.errors import UserError
 from thalweg.plan.document import Plan
 from thalweg.programs.deploy import Deployed, deploy
-from thalweg.programs.job import QueryPlan, StreamInfo
+from thalweg.programs.job import QueryPlan, StreamInfo, limited
 from thalweg.programs.outlet import parcels, results, settled
 from thalweg.programs.packet import Kind, Packet
 from thalweg.programs.parcel import Parcel
 from thalweg.programs.sites import SiteOperator, SourceStream, run
 from thalweg.programs.source import WALL, pack_source
-from thalweg.programs.spec import JoinSpec, ProbeSpec
+from thalweg.programs.spec import JoinSpec, Limit, ProbeSpec
 from thalweg.query.model import Query
 from thalweg.spark.delivery import LISTS, SiteInbox
 from thalweg.spark.drafts import Drafts
 from thalweg.spark.exchange import FileExchanges, Sent
-from thalweg.spark.host import MapStore, Processor, packer, partitions_of
+from thalweg.spark.host import MapStore, Processor, packer, partitions_of, spill_of
 from thalweg.spark.inbox import InboxOptions
 from thalweg.spark.late import LateFiles
 from thalweg.spark.links import Link
@@ -72,9 +72,12 @@ def planned(
 class _Operators(Processor):
     """Gives each group of packets to its operator, and writes down what that sends."""
 
-    def __init__(self, job: str, lists: Lists, drafts: Drafts, *hosting: Any) -> None:
+    def __init__(
+        self, job: str, lists: Lists, drafts: Drafts, limit: Limit | None, spill: Path, *hosting: Any
+    ) -> None:
         super().__init__(*hosting)
         self._job, self._lists, self._drafts = job, lists, drafts
+        self._limit, self._spill = limit, spill
 
     def packets(self, group: int, packets: Iterator[Packet], store: MapStore) -> Iterator[Packet]:
         batch = batch_number()
@@ -83,7 +86,8 @@ class _Operators(Processor):
         spec = operator.spec
         cached = spec if isinstance(spec, JoinSpec) else spec.join if isinstance(spec, ProbeSpec) else None
         sent: dict[str, list[Parcel]] = defaultdict(list)
-        for packet in run(operator, packets, store, cache_of(self._job, group, cached)):
+        cache, folder = cache_of(self._job, group, cached), spill_of(self._spill, group)
+        for packet in run(operator, packets, store, cache, self._limit, folder):
             if packet.kind in (Kind.DATA, Kind.RESOLVE):
                 for site, parcel in parcels(operator.outlets, [packet]):
                     sent[site].append(parcel)
@@ -116,6 +120,8 @@ class SiteHost:
     root: Path
     run: str
     links: Mapping[str, Link]
+    spill: Path
+    budget: int | None = None
 
     def __post_init__(self) -> None:
         self.lists = Lists(self.root / "sites")
@@ -166,13 +172,43 @@ class SiteHost:
         together = self.spark.readStream.format(SiteInbox.name()).options(**told).load()
         for part in parts:
             together = together.union(part)
-        processor = _Operators(self.run, self.lists, self.drafts, partitions_of(self.spark), late, direct)
+        processor = _Operators(
+            self.run,
+            self.lists,
+            self.drafts,
+            self._limit(),
+            self.spill,
+            *(partitions_of(self.spark), late, direct),
+        )
         return together.groupBy("group").transformWithStateInPandas(
             processor,
             direct.schema if direct is not None else PACKET,
             outputMode="Append",
             timeMode="None",
         )
+
+    def _limit(self) -> Limit | None:
+        """What of the budget each bucket of a join may use; only the windows of joins can be on disk.
+
+        Nothing waits on disk for another batch: what a site sends must not depend on when it was restarted.
+        """
+        if self.budget is None:
+            return None
+        operators = self.deployed.sites.operators
+        if steps := [o.name for o in operators if isinstance(o.spec, ProbeSpec)]:
+            raise UserError(
+                f"a memory budget is not possible with probe sequences ({steps[0]})",
+                remedy="choose a planner of the families tree or partitioned, such as --planner optimal",
+            )
+        joins = [o for o in operators if isinstance(o.spec, JoinSpec)]
+        limit = Limit(self.budget // max(1, sum(len(o.groups) for o in joins)))
+        for o in joins:
+            assert isinstance(o.spec, JoinSpec)
+            limited(o.spec, limit)  # refuses what can't have one
+        return limit
+
+    def idle(self) -> None:
+        """Nothing waits here."""
 
     def publish(self, batch: int, said: Iterable[str]) -> dict[Edge, Sent]:
         """Send what the operators of a batch have drafted; a repeat sends nothing twice."""
