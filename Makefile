@@ -40,6 +40,7 @@ bench: setup
 	@$(PYTHON) -m thalweg bench windows
 	@$(PYTHON) -m thalweg bench planners
 	@$(PYTHON) -m thalweg bench sites
+	@$(PYTHON) -m thalweg bench memory
 
 bench-peers: setup
 	@$(PYTHON) benchmarks/peers/run.py

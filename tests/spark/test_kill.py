@@ -18,6 +18,7 @@ RUN = ("run", "q.sql", "--catalog", "catalog.yaml", "--out", "out", "--once", "-
 RANGES = """SELECT a.id AS x, b.id AS y, c.id AS z, result_time
 FROM a [RANGE 6 SECONDS], b [RANGE 4 SECONDS], c [RANGE 6 SECONDS] WHERE a.k = b.k AND b.j = c.j
 """
+LITTLE_MEMORY = ("--memory-budget", "1kB", "--spill-delay", "5 seconds")
 ROWS = """SELECT a.id AS x, b.id AS y, c.id AS z, result_time
 FROM a [ROWS 5], b [RANGE 4 SECONDS SLIDE 3 SECONDS], c [RANGE 6 SECONDS] WHERE a.k = b.k AND b.k = c.k
 """
@@ -84,9 +85,9 @@ def batches_of(root):
         return 0
 
 
-def disturbed(root, start, what, at, delay, rng):
+def disturbed(root, start, what, at, delay, rng, more=()):
     """Start the run and kill a part of it a moment after so many batches; the exit status."""
-    process = start(*RUN, cwd=root)
+    process = start(*RUN, *more, cwd=root)
     try:
         deadline = time.monotonic() + 240
         while process.poll() is None and batches_of(root) < at and time.monotonic() < deadline:
@@ -110,9 +111,9 @@ def disturbed(root, start, what, at, delay, rng):
     return process.returncode
 
 
-def finish(root, command, feeds, wanted):
+def finish(root, command, feeds, wanted, more=()):
     for _ in range(3):
-        code, out, err = command(*RUN, cwd=root)
+        code, out, err = command(*RUN, *more, cwd=root)
         if code == 0:
             break
     assert code == 0, err
@@ -129,16 +130,16 @@ def finish(root, command, feeds, wanted):
     assert json.loads(out)["same"] is True
 
 
-def check(root, start, command, sql, kills, seed):
+def check(root, start, command, sql, kills, seed, more=()):
     rng = random.Random(seed)
     feeds, wanted = make(root, sql, seed)
     statuses = []
     for what in kills:
         at = min(batches_of(root) + rng.randrange(1, 4), BATCHES - 1)
-        statuses.append(disturbed(root, start, what, at, rng.random() * 1.5, rng))
+        statuses.append(disturbed(root, start, what, at, rng.random() * 1.5, rng, more))
         assert batches_of(root) < BATCHES + 2
     assert any(statuses)  # at least one of them did end a run
-    finish(root, command, feeds, wanted)
+    finish(root, command, feeds, wanted, more)
 
 
 def test_killed_three_times(tmp_path, start, command):
@@ -152,6 +153,15 @@ def test_killed_many_times(tmp_path, start, command, seed):
     # A run may survive the death of a worker that is idle, and is then complete before anything else dies.
     kills = [rng.choice(("driver", "jvm")), *(rng.choice(("driver", "jvm", "worker")) for _ in range(3))]
     check(tmp_path, start, command, (RANGES, ROWS)[seed % 2], kills, seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(6))
+def test_killed_with_windows_on_disk(tmp_path, start, command, seed):
+    rng = random.Random(seed)
+    kills = [rng.choice(("driver", "jvm")), *(rng.choice(("driver", "jvm", "worker")) for _ in range(2))]
+    check(tmp_path, start, command, RANGES, kills, seed, LITTLE_MEMORY)
+    assert not (tmp_path / "out" / "_thalweg" / "spill").exists()
 
 
 @pytest.mark.long

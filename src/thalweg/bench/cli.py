@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from thalweg.bench import batch as batches
-from thalweg.bench import growth, kernel, report
+from thalweg.bench import budget, growth, kernel, report
 from thalweg.bench import planners as planning
 from thalweg.bench import sites as sites_bench
 from thalweg.bench.data import WORKLOADS, workload
@@ -193,6 +193,44 @@ def sites(
     (out / "sites.md").write_text(text + "\n")
     for header, rows in tables:
         _print(header, rows)
+
+
+@app.command()
+def memory(
+    *,
+    scale: Annotated[float, typer.Option(help="Shrink the data and the windows, for a quick look.")] = 1.0,
+    out: Out = Path("benchmarks/results"),
+    data: Annotated[Path, typer.Option(help="Where the streams are made and runs leave their files.")] = Path(
+        "benchmarks/data/memory"
+    ),
+    as_json: AsJson = False,
+) -> None:
+    """Say what a join with a fifth of the memory for its windows loses, and that it keeps to it."""
+    errors = Console(stderr=True)
+    data.mkdir(parents=True, exist_ok=True)
+    spec = budget.WORKLOAD.scaled(scale)
+    found = budget.compare(data.absolute(), lambda line: errors.print(line, highlight=False), spec)
+    if as_json:
+        print(json.dumps(found.to_json()))
+        return
+    header = ("memory for windows", "rows/s", "windows, MB", "on disk, MB", "workers, MB", "results")
+    rows = [
+        (
+            run.name,
+            f"{run.rows_per_s:,.0f}",
+            *(f"{size / 1e6:,.1f}" for size in (run.windows, run.on_disk, run.workers)),
+            f"{run.results:,}",
+        )
+        for run in (found.enough, found.less, found.bare)
+    ]
+    text = (
+        f"With a budget of {found.budget / 1e6:,.1f} MB, workers had {found.resident / 1e6:,.1f} MB for "
+        f"windows, resident, and the run {found.throughput:.2f} of the rows a second."
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "memory.md").write_text(f"{report.markdown(header, rows)}\n\n{text}\n")
+    _print(header, rows)
+    Console().print(text, highlight=False, soft_wrap=True)
 
 
 def _print(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

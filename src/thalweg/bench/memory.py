@@ -26,8 +26,10 @@ class PeakMemory:
     greatest shared part added once.
     """
 
-    def __init__(self, pid: int, interval_s: float = 0.5) -> None:
+    def __init__(self, pid: int, interval_s: float = 0.5, *, workers: bool = False) -> None:
+        """With `workers`, only of the Python processes below it."""
         self.peak_bytes = 0
+        self._workers = workers
         self._root = processes().Process(pid)
         self._interval_s = interval_s
         self._done = threading.Event()
@@ -59,8 +61,10 @@ class PeakMemory:
             tree = [self._root, *self._root.children(recursive=True)]
         except psutil.Error:
             return 0
-        for process in tree:
+        for process in tree[1:] if self._workers else tree:
             try:
+                if self._workers and "python" not in process.name():
+                    continue
                 full = process.memory_full_info()
             except (psutil.Error, OSError):
                 continue  # it ended meanwhile

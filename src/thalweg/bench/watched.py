@@ -1,0 +1,68 @@
+"""One `thalweg run --once` over a workload of the benchmark, watched."""
+
+from __future__ import annotations
+
+import shutil
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+from thalweg.bench.data import Workload, generate
+from thalweg.catalog import load
+from thalweg.plan.options import Memory, Objective, PlanOptions, Progress, RunOptions
+from thalweg.planners.table import make_plan
+from thalweg.query import parse
+
+
+class Watch:
+    """Notes when each batch ended, and what the windows took."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[float, int]] = []
+        self.windows = self.on_disk = 0  # the most they have taken, in bytes
+
+    def starting(self) -> None:
+        pass
+
+    def batch(self, progress: Progress) -> None:
+        self.seen.append((time.perf_counter(), progress.input_rows))
+        self.windows = max(self.windows, progress.state_bytes)
+        self.on_disk = max(self.on_disk, progress.disk_bytes)
+
+    def message(self, text: str) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def watched(
+    spec: Workload, where: str, planner: str, home: Path, memory: Memory | None = None
+) -> tuple[Watch, dict[str, Any]]:
+    """Run a workload's join to its end; the streams are all at `one` site or at `three`."""
+    from thalweg.spark.run import run
+
+    data = generate(spec, home / "data")
+    catalog_file = home / f"{spec.name}-{where}.yaml"
+    sites = {a: f"n{i}" if where == "three" else "n0" for i, a in enumerate(spec.aliases)}
+    streams = "".join(
+        f"  {a}:\n    site: {site}\n    time: ts\n    lateness: {spec.lateness_us // 1000} milliseconds\n"
+        "    schema: {ts: timestamp, k: long, v: long}\n"
+        f"    source: {{format: parquet, options: {{path: {data / a}, maxFilesPerTrigger: 1}}}}\n"
+        f"    stats: {{rate: {spec.rate}, distinct: {{k: {spec.keys}}}}}\n"
+        for a, site in sites.items()
+    )
+    catalog_file.write_text(f"sites: {{n0: {{}}, n1: {{}}, n2: {{}}}}\nstreams:\n{streams}")
+    catalog = load(catalog_file)
+    window = f"[RANGE {spec.window_us // 1000} MILLISECONDS]"
+    columns = ", ".join(f"{a}.{c} AS {a}_{c}" for a in spec.aliases for c in ("ts", "k", "v"))
+    on = " AND ".join(f"{a} = {b}" for a, b in spec.equalities)
+    sql = f"SELECT {columns} FROM {', '.join(f'{a} {window}' for a in spec.aliases)} WHERE {on}"
+    query = parse(sql, name="q", schemas=catalog.schemas)
+    plan = make_plan([query], catalog, PlanOptions(planner, Objective("bytes"), None, {}))
+    out = home / f"out-{uuid.uuid4().hex}"  # Spark may still tidy up an earlier one's state
+    watch = Watch()
+    metrics = run(RunOptions((query,), catalog, plan, out, once=True, memory=memory), watch)
+    shutil.rmtree(out, ignore_errors=True)
+    return watch, metrics
