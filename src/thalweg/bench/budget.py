@@ -47,7 +47,7 @@ class Comparison:
     enough: Kept
     less: Kept
     bare: Kept
-    """With windows of a thousandth: what workers take beside windows."""
+    """With windows and keys of a thousandth, so with as many results: what workers take beside windows."""
     budget: int
 
     @property
@@ -78,7 +78,10 @@ def compare(home: Path, say: Callable[[str], None], spec: Workload = WORKLOAD) -
     say(f"with a budget of {budget:,} bytes")
     less = _run("a fifth", spec, home, Memory(budget, DELAY_US))
     say("with windows of nearly nothing")
-    bare = _run("no windows", replace(spec, name=f"{spec.name}-bare", window_us=100_000), home, None)
+    small = replace(
+        spec, name=f"{spec.name}-bare", window_us=spec.window_us // 1000, keys=max(1, spec.keys // 1000)
+    )
+    bare = _run("windows of a thousandth", small, home, None)
     return Comparison(enough, less, bare, budget)
 
 

@@ -1,12 +1,13 @@
 """Columnar files for tuples that memory has no room for.
 
-Each file holds one record batch in Arrow's file format. Who lists a file keeps its size and checksum, so
-that one that is missing, cut or changed is found out before anything is made of it.
+A file holds record batches, one after another, each as a stream of Arrow's own format. Who lists a file keeps
+its size and checksum, so that one that is missing, cut or changed is found out before anything is made of it.
 """
 
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,10 +32,19 @@ class SpillFolder:
         self.root = root
 
     def write(self, name: str, batch: pa.RecordBatch) -> Spilled:
-        """Write a file; there is none, or a whole one."""
+        """Write a file of one batch; there is none, or a whole one."""
+        return self.write_all(name, [batch])
+
+    def read(self, spilled: Spilled) -> pa.RecordBatch:
+        """The batch of a file that has one."""
+        return self.read_all(spilled)[0]
+
+    def write_all(self, name: str, batches: Sequence[pa.RecordBatch]) -> Spilled:
+        """Write a file of batches, which may differ in their columns; there is none, or a whole one."""
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_file(sink, batch.schema) as writer:
-            writer.write_batch(batch)
+        for batch in batches:
+            with pa.ipc.new_stream(sink, batch.schema) as writer:
+                writer.write_batch(batch)
         data = memoryview(sink.getvalue())
         path = self.root / name
         self.root.mkdir(parents=True, exist_ok=True)
@@ -47,10 +57,10 @@ class SpillFolder:
                 where=str(path),
                 remedy="make room there; the same command goes on where it stopped",
             ) from None
-        return Spilled(name, batch.num_rows, len(data), zlib.crc32(data))
+        return Spilled(name, sum(batch.num_rows for batch in batches), len(data), zlib.crc32(data))
 
-    def read(self, spilled: Spilled) -> pa.RecordBatch:
-        """The tuples of a file, once it is known to be what was written."""
+    def read_all(self, spilled: Spilled) -> list[pa.RecordBatch]:
+        """The batches of a file, once it is known to be what was written."""
         path = self.root / spilled.name
         try:
             data = path.read_bytes()
@@ -60,8 +70,13 @@ class SpillFolder:
             raise _bad(
                 path, f"is damaged: it has {len(data)} bytes and should have {spilled.size}, or others"
             )
-        with pa.ipc.open_file(pa.py_buffer(data)) as reader:
-            return reader.get_batch(0)
+        found, source = [], pa.BufferReader(data)
+        while source.tell() < len(data):
+            with pa.ipc.open_stream(source) as reader:
+                found.append(reader.read_next_batch())
+                for _ in reader:  # to the end of its stream
+                    pass
+        return found
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is still there."""

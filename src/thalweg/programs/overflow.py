@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow as pa
 
 from thalweg.kernel.keys import PARTS, parts, split
 from thalweg.kernel.nway import Delta, NWayJoin, Results, others
@@ -35,7 +36,8 @@ from thalweg.programs.state import Head, Piece, Runtime, Store, log, make_join
 _FULL, _CUT, _BACK, _VISIT = 0.6, 0.5, 0.4, 0.3
 _ROOM = 1.4  # what windows take over what their tuples need
 _INDEX = 28  # bytes of a tuple beside its columns: key, start, the one before it in its slot, its slot
-_FILES = 4  # so many files of a part's input become one
+_NONE = np.empty(0, np.int64)
+_FILES = 4  # so many files of a part become one
 
 
 @dataclass
@@ -65,8 +67,7 @@ class Overflow:
         for group in self._groups(due, fresh):
             yield from self._visit(group, [fresh.pop(p, None) for p in group], bounds)
         for p, tuples in fresh.items():
-            for i, one in enumerate(tuples):
-                self._write(p, i, one, waiting=True)
+            self._write(p, tuples, waiting=True)
         self._drop_expired(bounds)
 
     def _drop_expired(self, bounds: Sequence[int]) -> None:
@@ -75,8 +76,12 @@ class Overflow:
         self.head.pieces = [
             p
             for p in self.head.pieces
-            if p.part in waiting or (p.end >= others(bounds, p.port) and not self.head.ended)
+            if p.part in waiting or (self._lasts(p, bounds) and not self.head.ended)
         ]
+
+    def _lasts(self, piece: Piece, bounds: Sequence[int]) -> bool:
+        """Whether anything in a file can still meet what comes."""
+        return any(last >= others(bounds, i) for i, last in enumerate(piece.lasts))
 
     @property
     def waiting(self) -> int:
@@ -126,12 +131,13 @@ class Overflow:
                 break
             chosen.append(p)
             over -= _ROOM * size[p]
-        for i, window in enumerate(windows):
-            rows = window.rows
-            of = parts(window.keys(rows))
-            for p, own in _by_part(of, chosen):
-                self._write(p, i, tuples_in(window, rows[own]))
-            window.retain(rows[~np.isin(of, chosen)])
+        of = [parts(window.keys(window.rows)) for window in windows]
+        of_parts = [dict(_by_part(own, chosen)) for own in of]
+        for p in chosen:
+            rows = [w.rows[own[p]] if p in own else _NONE for w, own in zip(windows, of_parts, strict=True)]
+            self._write(p, [tuples_in(*each) for each in zip(windows, rows, strict=True)])
+        for window, own in zip(windows, of, strict=True):
+            window.retain(window.rows[~np.isin(own, chosen)])
         self.head.cold = sorted({*self.head.cold, *chosen})
 
     def _divided(
@@ -193,69 +199,81 @@ class Overflow:
         self, group: Sequence[int], fresh: Sequence[list[Delta | None] | None], bounds: Sequence[int]
     ) -> Iterator[tuple[NWayJoin, Results]]:
         """Bring parts in, join what waits, and write down what has become of them."""
-        join, deltas = make_join(self.spec), []
-        for i, (port, window) in enumerate(zip(self.spec.ports, join.windows, strict=True)):
-            own = [p for p in self.head.pieces if p.part in group and p.port == i]
-            old = [p for p in own if not p.waiting]
-            window.reserve(sum(p.rows for p in old))
-            for piece in sorted(old, key=lambda p: p.start):
-                tuples = delta(port, self.folder.read(Spilled(*piece[:4])))
-                window.append(tuples.key, tuples.start, tuples.end, tuples.columns)
+        join, ports = make_join(self.spec), range(len(self.spec.ports))
+        own = sorted((p for p in self.head.pieces if p.part in group), key=lambda p: p.start)
+        for i in ports:
+            join.windows[i].reserve(sum(p.counts[i] for p in own if not p.waiting))
+        new: list[list[pa.RecordBatch]] = [[] for _ in ports]
+        for piece in own:
+            batches = iter(self.folder.read_all(Spilled(*piece[:4])))
+            for i in (i for i in ports if piece.counts[i]):
+                batch = next(batches)
+                if piece.waiting:
+                    new[i].append(batch)
+                else:
+                    tuples = delta(self.spec.ports[i], batch)
+                    join.windows[i].append(tuples.key, tuples.start, tuples.end, tuples.columns)
+        for given in filter(None, fresh):
+            for i, one in enumerate(given):
+                if one is not None:
+                    new[i].append(batch_of(self.spec.ports[i], one))
+        for window in join.windows:
             window.link(window.next)
-            new = [self.folder.read(Spilled(*p[:4])) for p in own if p.waiting]
-            new += [batch_of(port, one) for given in fresh if given and (one := given[i]) is not None]
-            deltas.append(delta(port, merge(new)) if new else None)
         first = [w.next for w in join.windows]
+        deltas = [delta(port, merge(b)) if b else None for port, b in zip(self.spec.ports, new, strict=True)]
         for found in join.push(deltas):
             yield join, found
-        self.head.pieces = [p for p in self.head.pieces if not (p.part in group and p.waiting)]
+        alive = [self._alive(i, window, bounds) for i, window in enumerate(join.windows)]
+        of_parts = [
+            {p: rows[own] for p, own in _by_part(parts(w.keys(rows)), group)}
+            for w, rows in zip(join.windows, alive, strict=True)
+        ]
         for p in group:
-            alive = [self._alive(p, i, window, bounds) for i, window in enumerate(join.windows)]
-            need = _ROOM * sum(len(rows) * _a_row(w) for rows, w in zip(alive, join.windows, strict=True))
-            back = self._held() + need <= _BACK * self.limit.budget
-            for i, (rows, window) in enumerate(zip(alive, join.windows, strict=True)):
-                if back:
-                    self._bring_back(p, i, tuples_in(window, rows).ordered(), others(bounds, i))
-                else:
-                    self._keep(p, i, window, rows, first[i], others(bounds, i))
-            if back:
-                self.head.cold.remove(p)
+            rows = [of.get(p, _NONE) for of in of_parts]
+            lasting = [q for q in own if q.part == p and not q.waiting and self._lasts(q, bounds)]
+            self.head.pieces = [q for q in self.head.pieces if q.part != p]
+            need = _ROOM * sum(len(r) * _a_row(w) for r, w in zip(rows, join.windows, strict=True))
+            if self._held() + need <= _BACK * self.limit.budget:
+                self._bring_back(
+                    p, [tuples_in(*each) for each in zip(join.windows, rows, strict=True)], bounds
+                )
+                continue
+            if len(lasting) < _FILES:  # a file more, of what is new; or else one of all
+                self.head.pieces += lasting
+                rows = [r[r >= w.row(n)] for r, w, n in zip(rows, join.windows, first, strict=True)]
+            self._write(p, [tuples_in(*each) for each in zip(join.windows, rows, strict=True)])
 
-    def _alive(self, p: int, i: int, window: Window, bounds: Sequence[int]) -> np.ndarray:
-        """The rows of a part that can still meet something."""
+    def _alive(self, i: int, window: Window, bounds: Sequence[int]) -> np.ndarray:
+        """The rows that can still meet something."""
         rows = window.rows
         end = window.end[rows] if window.span is None else window.starts(rows) + window.span
-        chosen: np.ndarray = rows[(end >= others(bounds, i)) & (parts(window.keys(rows)) == p)]
+        chosen: np.ndarray = rows[end >= others(bounds, i)]
         return chosen
 
-    def _keep(self, p: int, i: int, window: Window, rows: np.ndarray, first: int, bound: int) -> None:
-        """Leave a part's input on disk: its new tuples in a file more, or all in one if there are many."""
-        own = [piece for piece in self.head.pieces if piece.part == p and piece.port == i]
-        lasting = [piece for piece in own if piece.end >= bound]
-        if len(lasting) >= _FILES:
-            lasting, first = [], window.first
-        self.head.pieces = [piece for piece in self.head.pieces if piece not in own] + lasting
-        self._write(p, i, tuples_in(window, rows[rows >= window.row(first)]))
+    def _bring_back(self, p: int, tuples: Sequence[Delta], bounds: Sequence[int]) -> None:
+        """Take a part into memory again; what segments before this one have of it counts no more."""
+        self.head.cold.remove(p)
+        self.head.since[str(p)] = self.head.next
+        for i, (window, one) in enumerate(zip(self.state.join.windows, tuples, strict=True)):
+            own = one.ordered()
+            window.append(own.key, own.start, own.end, own.columns)
+            window.link(window.next)
+            log(self.spec.ports[i], self.head, self.store, i, own, others(bounds, i))
 
-    def _bring_back(self, p: int, i: int, tuples: Delta, bound: int) -> None:
-        """Take a part's input into memory again; what segments before this one have of it counts no more."""
-        self.head.pieces = [q for q in self.head.pieces if not (q.part == p and q.port == i)]
-        window = self.state.join.windows[i]
-        window.append(tuples.key, tuples.start, tuples.end, tuples.columns)
-        window.link(window.next)
-        if i == 0:
-            self.head.since[str(p)] = self.head.next
-        log(self.spec.ports[i], self.head, self.store, i, tuples, bound)
-
-    def _write(self, p: int, i: int, tuples: Delta | None, *, waiting: bool = False) -> None:
-        if tuples is None or not len(tuples):
+    def _write(self, p: int, tuples: Sequence[Delta | None], *, waiting: bool = False) -> None:
+        """Write the tuples of a part, of all inputs, to a file."""
+        some = [(i, one) for i, one in enumerate(tuples) if one is not None and len(one)]
+        if not some:
             return
-        port = self.spec.ports[i]
-        name = f"{p:02d}-{i}-{uuid.uuid4().hex[:12]}.arrow"
-        file = self.folder.write(name, batch_of(port, tuples))
-        end = ends_of(port, tuples)
-        least = int(end.min()) if waiting else int(end.max())
-        self.head.pieces.append(Piece(*file, p, i, waiting, int(tuples.start.min()), least))
+        counts, lasts = [0] * len(tuples), [-NEVER] * len(tuples)
+        start = end = NEVER
+        for i, one in some:
+            ends = ends_of(self.spec.ports[i], one)
+            counts[i], lasts[i] = len(one), int(ends.max())
+            start, end = min(start, int(one.start.min())), min(end, int(ends.min()))
+        name = f"{p:02d}-{uuid.uuid4().hex[:12]}.arrow"
+        file = self.folder.write_all(name, [batch_of(self.spec.ports[i], one) for i, one in some])
+        self.head.pieces.append(Piece(*file, p, waiting, start, end, counts, lasts))
 
 
 def _a_row(window: Window) -> float:

@@ -67,10 +67,10 @@ class Segment(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A file of tuples that memory has no room for: one input's, of one part of the keys.
+    """A file of tuples that memory has no room for, of one part of the keys and of all inputs.
 
-    `start` is the least time in it. Of tuples that have been joined, `end` is when the last of them expires;
-    of those that wait to be, when the first does.
+    `counts` says how many of each input, `lasts` when the last of them expires. `start` is the least time in
+    it, and `end` when the first tuple expires.
     """
 
     name: str
@@ -78,10 +78,11 @@ class Piece(NamedTuple):
     size: int
     checksum: int
     part: int
-    port: int
     waiting: bool
     start: int
     end: int
+    counts: list[int]
+    lasts: list[int]
 
 
 @dataclass
