@@ -49,17 +49,12 @@ class Folder:
         asked = _identity(options)
         if job_file.exists():
             job: dict[str, Any] = json.loads(job_file.read_text())
-            with_or_without = "a memory budget" if job.get("budget") else "no memory budget"
-            for part, what in (
-                ("queries", "other queries"),
-                ("catalog", "another catalog"),
-                ("budget", with_or_without),
-            ):
-                if job.get(part, False) != asked[part]:
+            for part, what in (("queries", "other queries"), ("catalog", "another catalog")):
+                if job[part] != asked[part]:
                     raise UserError(
                         f"{self.path} belongs to a run with {what}",
                         where="--out",
-                        remedy="name a new folder, or give the same as before to continue",
+                        remedy="name a new folder, or give the same queries and catalog to continue",
                     )
         else:
             job = {**asked, "partitions": partitions, "run": uuid.uuid4().hex}
@@ -162,5 +157,5 @@ def _identity(options: RunOptions) -> dict[str, Any]:
     return {
         "queries": {q.name: q.text for q in options.queries},
         "catalog": catalog,
-        "budget": options.memory is not None,  # how large it is may change
+        "budget": options.memory is not None,
     }

@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as fn
 
+from thalweg.errors import UserError
 from thalweg.plan.document import Plan
 from thalweg.plan.options import Progress, Reporter, RunOptions, Shipped
 from thalweg.programs.job import StreamInfo
@@ -53,6 +54,12 @@ def _run(options: RunOptions, reporter: Reporter, folder: Folder) -> dict[str, A
     if done is not None and done["complete"]:
         reporter.message(f"{options.out} is complete; nothing to do")
         return done
+    if settled.get("budget", False) != (options.memory is not None):  # how large it is may change
+        raise UserError(
+            f"{options.out} belongs to a run {'with' if settled.get('budget') else 'without'} a memory budget",
+            where="--memory-budget",
+            remedy="name a new folder, or give one as before" if settled.get("budget") else "leave it out",
+        )
     reporter.starting()
     spark = session(options.master, folder.own / "spark.log")
     try:
