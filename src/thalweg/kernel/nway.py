@@ -18,6 +18,7 @@ tuples that have passed those before.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -172,6 +173,12 @@ class NWayJoin:
                         yield from pending.add(self._decide(found))
                     window.link(upto)
         yield from pending.flush()
+
+    def beside(self, windows: Sequence[Window]) -> NWayJoin:
+        """The same join over other windows; what has been measured and counted is shared."""
+        other = copy.copy(self)
+        other.windows = list(windows)
+        return other
 
     def expire(self, bounds: Sequence[int]) -> None:
         """Forget what can meet nothing more: bounds[j] is the least start that input j can still bring."""
