@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from thalweg.kernel.nway import Delta, InputSpec
+from thalweg.kernel.nway import Delta, InputSpec, others
 from thalweg.kernel.overflow import Joined, OverflowJoin
+from thalweg.kernel.window import NEVER
 
 
 class Row(NamedTuple):
@@ -121,3 +122,45 @@ def drive(
     assert join.disk.folder.names() == set()
     assert [sum(p.values()) for p in run.phases] == join.counters.phases
     return run
+
+
+def drive_live(join: OverflowJoin, streams: Sequence[Sequence[Row]], rng: random.Random) -> Run:
+    """Push all tuples with bounds between that are as high as they can be, until all has expired."""
+    run, delay, clock = Run(), join.delay, -(1 << 40)
+    left = [list(rows) for rows in streams]
+
+    def came(joined: Iterable[Joined]) -> None:
+        for _, start, _ in run.add(joined):
+            # It was not due when bounds last moved.
+            assert delay is None or start + delay >= clock
+
+    while any(left):
+        batch = []
+        for i, rows in enumerate(left):
+            n = rng.choice([0, 1, 3, 12])
+            batch.append(delta(rows[:n], join.inputs[i].span))
+            left[i] = rows[n:]
+        came(join.push(batch))
+        within_budget(join)
+        while rng.random() < 0.2:
+            came(join.idle())
+        if rng.random() < 0.8:
+            bounds = [min((r.start for r in rows), default=NEVER) for rows in left]
+            came(join.expire(bounds))
+            clock = min(bounds)
+            within_budget(join)
+            only_what_is_needed(join, bounds)
+    return run
+
+
+def only_what_is_needed(join: OverflowJoin, bounds: Sequence[int]) -> None:
+    """Every file has a tuple that is alive, or with which a result is still owed that is not too late."""
+    listed = set()
+    for (i, partition), files in join.disk._files.items():
+        assert sum(f.spilled.rows for f in files) <= join.disk.rows[i, partition]
+        for file in files:
+            listed.add(file.spilled.name)
+            owed = int(join._since[partition])
+            assert file.last_end >= min(others(bounds, i), owed)
+            assert join.delay is None or owed + join.delay >= min(bounds)
+    assert join.disk.folder.names() == listed

@@ -146,13 +146,13 @@ class OverflowJoin:
     def expire(self, bounds: Sequence[int]) -> Iterator[Joined]:
         """Visit the partitions that are due and forget what can meet nothing more; consume all of it.
 
-        bounds[j] is the least start that input j can still bring. A result is out once the least of them is
-        `delay` past its start.
+        bounds[j] is the least start that input j can still bring. A result is out once the least of them has
+        passed its start by more than `delay`.
         """
         limits = [others(bounds, i) for i in range(len(self.inputs))]
         due = self._until < max(limits)
         if self.delay is not None:
-            due |= self._since + self.delay <= min(bounds)
+            due |= self._since + self.delay < min(bounds)
         if due.any():
             self.disk.write_buffers()
         for partition in np.flatnonzero(due).tolist():
