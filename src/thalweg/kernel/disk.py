@@ -60,8 +60,9 @@ class Disk:
     def __init__(self, inputs: Sequence[InputSpec], folder: SpillFolder, partitions: int, work: Work) -> None:
         self.inputs, self.folder, self.partitions, self.work = inputs, folder, partitions, work
         self.rows = np.zeros((len(inputs), partitions), np.int64)  # in files and buffers
-        self.buffered = np.zeros(len(inputs), np.int64)  # bytes in the output buffers
         self._buffers: list[list[Tuples]] = [[] for _ in inputs]
+        self._sizes: list[list[np.ndarray]] = [[] for _ in inputs]  # bytes of each tuple in them
+        self.buffered = np.zeros(len(inputs), np.int64)  # and of all
         self._files: dict[tuple[int, int], list[_File]] = {}
         self._serial = 0
 
@@ -70,44 +71,54 @@ class Disk:
         """Which partitions have anything here."""
         return np.asarray(self.rows.any(axis=0))
 
-    def buffer(self, i: int, tuples: Tuples, size: int) -> None:
-        """Put tuples of this many bytes into the output buffer."""
-        self.rows[i] += np.bincount(buckets(tuples.delta.key, self.partitions), minlength=self.partitions)
-        self.buffered[i] += size
+    def buffer(self, i: int, tuples: Tuples, sizes: np.ndarray) -> None:
+        """Put tuples of so many bytes each into the output buffer."""
+        self.rows[i] += self._count(tuples)
+        self.buffered[i] += sizes.sum()
         self._buffers[i].append(tuples)
+        self._sizes[i].append(sizes)
 
     def write_buffers(self) -> None:
         """Empty the output buffers into files."""
         for i, waiting in enumerate(self._buffers):
             if waiting:
-                self._write(i, _concat(waiting))
-                self._buffers[i] = []
-        self.buffered[:] = 0
+                self._write(i, join_tuples(waiting))
+                self._buffers[i], self._sizes[i], self.buffered[i] = [], [], 0
 
     def write(self, i: int, tuples: Tuples) -> None:
         """Write tuples, of any partitions."""
-        self.rows[i] += np.bincount(buckets(tuples.delta.key, self.partitions), minlength=self.partitions)
+        self.rows[i] += self._count(tuples)
         self._write(i, tuples)
 
     def load(self, i: int, partition: int) -> Tuples:
-        """All tuples of one part, ordered by start; the output buffers must be empty."""
-        batches = []
+        """All tuples of one part."""
+        parts = [_empty(self.inputs[i])]
         for file in self._files.get((i, partition), []):
-            batches.append(self.folder.read(file.spilled))
+            parts.append(_tuples(self.folder.read(file.spilled), self.inputs[i]))
             self.work.read += file.spilled.size
-        if not batches:
-            return _empty(self.inputs[i])
-        tuples = _concat([_tuples(b, self.inputs[i]) for b in batches])
-        return tuples.take(np.argsort(tuples.delta.start, kind="stable"))
+        if self._buffers[i]:
+            waiting, _, mine = self._waiting(i, partition)
+            parts.append(waiting.take(np.flatnonzero(mine)))
+        return join_tuples(parts)
 
     def replace(self, i: int, partition: int, tuples: Tuples) -> None:
-        """Let a part be these tuples, which were loaded from it, and no others."""
-        files = self._files.get((i, partition), [])
-        if len(tuples) == self.rows[i, partition] and len(files) <= 1:
-            return
-        self.remove(i, partition)
-        if len(tuples):
-            self.write(i, tuples)
+        """Let a part be these tuples, which were loaded from it, and no others; in one file."""
+        if [f.spilled.rows for f in self._files.get((i, partition), [])] != [self.rows[i, partition]] or (
+            len(tuples) < self.rows[i, partition]
+        ):
+            self.remove(i, partition)
+            if len(tuples):
+                self.write(i, tuples)
+
+    def remove(self, i: int, partition: int) -> None:
+        """Remove all of a part."""
+        for file in self._files.pop((i, partition), []):
+            self.folder.remove(file.spilled.name)
+        if self._buffers[i]:
+            waiting, sizes, mine = self._waiting(i, partition)
+            self._buffers[i], self._sizes[i] = [waiting.take(np.flatnonzero(~mine))], [sizes[~mine]]
+            self.buffered[i] -= sizes[mine].sum()
+        self.rows[i, partition] = 0
 
     def expire(self, i: int, partition: int, bound: int) -> None:
         """Remove the files of a part of which every tuple ends before the bound."""
@@ -119,11 +130,15 @@ class Disk:
                     self.folder.remove(file.spilled.name)
                     self.rows[i, partition] -= file.spilled.rows
 
-    def remove(self, i: int, partition: int) -> None:
-        """Remove all files of a part; nothing of it may be in a buffer."""
-        for file in self._files.pop((i, partition), []):
-            self.folder.remove(file.spilled.name)
-        self.rows[i, partition] = 0
+    def _count(self, tuples: Tuples) -> np.ndarray:
+        return np.bincount(buckets(tuples.delta.key, self.partitions), minlength=self.partitions)
+
+    def _waiting(self, i: int, partition: int) -> tuple[Tuples, np.ndarray, np.ndarray]:
+        """An input's output buffer, its sizes, and which tuples are of one partition."""
+        self._buffers[i] = [join_tuples(self._buffers[i])]
+        self._sizes[i] = [np.concatenate(self._sizes[i])]
+        waiting = self._buffers[i][0]
+        return waiting, self._sizes[i][0], buckets(waiting.delta.key, self.partitions) == partition
 
     def _write(self, i: int, tuples: Tuples) -> None:
         order, begin = split(buckets(tuples.delta.key, self.partitions), self.partitions)
@@ -162,23 +177,18 @@ def _empty(spec: InputSpec) -> Tuples:
     return Tuples(Delta(none, none, none if spec.span is None else None, columns), none, none)
 
 
-def _concat(parts: Sequence[Tuples]) -> Tuples:
+def join_tuples(parts: Sequence[Tuples]) -> Tuples:
+    """Several lots of tuples of one input as one, in this order."""
     if len(parts) == 1:
         return parts[0]
-    return Tuples(
-        concat([p.delta for p in parts]),
-        np.concatenate([p.arrival for p in parts]),
-        np.concatenate([p.departure for p in parts]),
-    )
-
-
-def concat(deltas: Sequence[Delta]) -> Delta:
-    """Several deltas of one input as one, in this order."""
+    deltas = [p.delta for p in parts]
     ends = [d.end for d in deltas if d.end is not None]
     columns = zip(*(d.columns for d in deltas), strict=True)
-    return Delta(
+    delta = Delta(
         np.concatenate([d.key for d in deltas]),
         np.concatenate([d.start for d in deltas]),
         np.concatenate(ends) if ends else None,
-        tuple(pa.concat_arrays(parts) for parts in columns),
+        tuple(pa.concat_arrays(lots) for lots in columns),
     )
+    arrival, departure = (np.concatenate([getattr(p, n) for p in parts]) for n in ("arrival", "departure"))
+    return Tuples(delta, arrival, departure)

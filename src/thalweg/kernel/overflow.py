@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.kernel.columns import FixedColumn
-from thalweg.kernel.disk import Disk, Tuples, Work, concat
+from thalweg.kernel.disk import Disk, Tuples, Work, join_tuples
 from thalweg.kernel.keys import buckets
 from thalweg.kernel.nway import Delta, InputSpec, NWayJoin, Probing, Results, others
 from thalweg.kernel.sizes import delta_bytes, window_bytes
@@ -100,6 +100,7 @@ class OverflowJoin:
         self._until = np.full(partitions, NEVER)  # the earliest end of the same tuples
         self._probed = np.full((n, partitions), -1)  # when each part on disk last probed,
         self._pushed = -1  # and when something last came
+        self._limits = [-NEVER] * n  # what ends before can meet nothing more, for each input
 
     @property
     def held(self) -> np.ndarray:
@@ -122,12 +123,11 @@ class OverflowJoin:
 
         There is nothing left to do when none has tuples that could have missed something since it probed.
         """
-        self.disk.write_buffers()
         waiting = np.where(self._since < NEVER, self.disk.rows, 0)
         if self.policy == "coordinated":
             partition = int(waiting.sum(axis=0).argmax()) if part is None else part[1]
             if waiting[:, partition].any():
-                yield from self._visit(partition, 2)
+                yield from self._return_visit(partition, 2)
             return
         waiting[self._probed > self._pushed] = 0
         i, partition = divmod(int(waiting.argmax()), self.partitions) if part is None else part
@@ -136,7 +136,6 @@ class OverflowJoin:
 
     def finish(self) -> Iterator[Joined]:
         """All that is still missing, when no input brings anything any more (phase 3)."""
-        self.disk.write_buffers()
         for partition in np.flatnonzero(self._since < NEVER).tolist():
             yield from self._visit(partition, 3)
         for partition in np.flatnonzero(self.disk.present).tolist():
@@ -153,13 +152,9 @@ class OverflowJoin:
         due = self._until < max(limits)
         if self.delay is not None:
             due |= self._since + self.delay < min(bounds)
-        if due.any():
-            self.disk.write_buffers()
+        self._limits = limits
         for partition in np.flatnonzero(due).tolist():
-            parts = yield from self._visit(partition, 3)
-            for i, tuples in enumerate(parts):
-                alive = tuples.end(self.inputs[i]) >= limits[i]
-                self.disk.replace(i, partition, tuples.take(np.flatnonzero(alive)))
+            yield from self._return_visit(partition, 3)
         for i, limit in enumerate(limits):
             self._expire(i, limit)
 
@@ -232,7 +227,7 @@ class OverflowJoin:
         if aside.any():
             out = delta.take(np.flatnonzero(aside))
             ticks = np.full(len(out), self.tick)
-            self.disk.buffer(i, Tuples(out, ticks, ticks), int(size[aside].sum()))
+            self.disk.buffer(i, Tuples(out, ticks, ticks), size[aside])
             delta = delta.take(np.flatnonzero(~aside))
         self._held[i] += size[~aside].sum()
         return _with(delta, np.full(len(delta), self.tick))
@@ -313,6 +308,7 @@ class OverflowJoin:
     def _probe(self, i: int, partition: int) -> Iterator[Joined]:
         """Let a part on disk probe the memory of the other inputs."""
         tuples = self.disk.load(i, partition)
+        tuples = tuples.take(np.argsort(tuples.delta.start))
         tick, self.tick = self.tick, self.tick + 1
         deltas: list[Delta | None] = [None] * len(self.inputs)
         deltas[i] = _with(tuples.delta, tuples.arrival)
@@ -323,6 +319,13 @@ class OverflowJoin:
             yield from self._new(2, partition, beside, found, {i: tuples.departure})
         self._log[partition].append(Probe(tick, i))
         self._probed[i, partition] = tick
+
+    def _return_visit(self, partition: int, phase: int) -> Iterator[Joined]:
+        """Visit a partition and leave what is still alive on disk."""
+        parts = yield from self._visit(partition, phase)
+        for i, tuples in enumerate(parts):
+            alive = tuples.end(self.inputs[i]) >= self._limits[i]
+            self.disk.replace(i, partition, tuples.take(np.flatnonzero(alive)))
 
     def _visit(self, partition: int, phase: int) -> Generator[Joined, None, list[Tuples]]:
         """Bring all of a partition together: what came since it was settled probes, the rest is there.
@@ -335,14 +338,11 @@ class OverflowJoin:
             rows = memory.rows
             rows = rows[buckets(memory.keys(rows), self.partitions) == partition]
             parts.append(self.disk.load(i, partition))
-            here = self._tuples(i, rows)
-            delta = concat([parts[i].delta, here.delta])
-            arrival = np.concatenate([parts[i].arrival, here.arrival])
-            left = np.concatenate([parts[i].departure, here.departure])
-            order = np.lexsort((delta.start, arrival >= self._settled[partition]))
-            delta, arrival, departure[i] = delta.take(order), arrival[order], left[order]
-            old = int(np.count_nonzero(arrival < self._settled[partition]))
-            ticked = _with(delta, arrival)
+            tuples = join_tuples([parts[i], self._tuples(i, rows)])
+            new = tuples.arrival >= self._settled[partition]
+            tuples = tuples.take(np.lexsort((tuples.delta.start, new)))
+            old, departure[i] = int(np.count_nonzero(~new)), tuples.departure
+            ticked = _with(tuples.delta, tuples.arrival)
             before = ticked.slice(0, old)
             windows.append(self._window(i))
             windows[i].append(before.key, before.start, before.end, before.columns)
