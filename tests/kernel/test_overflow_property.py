@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from pathlib import Path
 
-import duckdb
-import pyarrow as pa
 import pytest
 
-from tests.kernel.overflowing import Row, brute, delta, drive, drive_live, spec
+from tests.kernel.overflowing import Row, brute, drive, drive_live, spec
 from thalweg.kernel.overflow import OverflowJoin
 from thalweg.kernel.spill import SpillFolder
 from thalweg.kernel.window import NEVER

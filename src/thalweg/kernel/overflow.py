@@ -163,8 +163,8 @@ class OverflowJoin:
         return min(*bounds, int(self._since.min()))
 
     def shrink(self, to: int) -> None:
-        """Flush until at most this many bytes are in memory."""
-        if self.held.sum() > to:
+        """Flush until at most this many bytes are in the windows."""
+        if self._held.sum() > to:
             self._flush_to([(to, list(range(len(self.inputs))))])
 
     def _expire(self, i: int, limit: int) -> None:
@@ -201,13 +201,11 @@ class OverflowJoin:
         return np.array([0 if d is None else delta_bytes(spec, d).sum() for spec, d in sizes])
 
     def _make_room(self, need: np.ndarray) -> None:
-        wanted = []
-        for budget, pool in self.budgets:
-            room = max(0, budget - int(need[pool].sum()))
-            if self.held[pool].sum() > room:
-                wanted.append((min(room, int(self.keep * budget)), pool))
-        if wanted:
-            self._flush_to(wanted)
+        rooms = [(max(0, budget - int(need[pool].sum())), budget, pool) for budget, pool in self.budgets]
+        if any(self.held[pool].sum() > room for room, _, pool in rooms):
+            self.disk.write_buffers()
+            full = [r for r in rooms if self.held[r[2]].sum() > r[0]]
+            self._flush_to([(min(room, int(self.keep * budget)), pool) for room, budget, pool in full])
 
     def _admit(self, i: int, delta: Delta) -> Delta:
         """The new tuples that go to memory; the others go to the output buffer."""
@@ -246,8 +244,7 @@ class OverflowJoin:
             self._log[p].clear()
 
     def _flush_to(self, wanted: Sequence[tuple[int, list[int]]]) -> None:
-        """Flush until each of these sets of inputs has at most so many bytes in memory."""
-        self.disk.write_buffers()
+        """Flush until each of these sets of inputs has at most so many bytes in its windows."""
         rows = [w.rows for w in self.join.windows]
         if self.policy == "coordinated":
             chosen = self._partitions_to_flush(rows, wanted)
@@ -271,7 +268,7 @@ class OverflowJoin:
         sizes = np.concatenate([window_bytes(self.inputs[i], windows[i], rows[i]) for i in pool])
         order = self._rng.permutation(len(sizes))
         freed = np.cumsum(sizes[order])
-        enough = int(np.searchsorted(freed, self.held[pool].sum() - target)) + 1
+        enough = int(np.searchsorted(freed, self._held[pool].sum() - target)) + 1
         mask = np.zeros(len(sizes), bool)
         mask[order[:enough]] = True
         cuts = np.cumsum([len(rows[i]) for i in pool])[:-1]
