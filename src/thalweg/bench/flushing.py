@@ -45,7 +45,9 @@ class Flushing:
         return float(self.fraction ** (2 - self.streams))
 
 
-def measure(streams: int, fraction: float, tuples: int = 12_000, keys: int = 3_000, seed: int = 0) -> Flushing:
+def measure(
+    streams: int, fraction: float, tuples: int = 12_000, keys: int = 3_000, seed: int = 0
+) -> Flushing:
     """First-phase results by both policies on the same streams, from when memory is short."""
     rng = np.random.default_rng(seed)
     arrivals = [rng.integers(0, keys, tuples) for _ in range(streams)]
