@@ -160,7 +160,7 @@ def only_what_is_needed(join: OverflowJoin, bounds: Sequence[int]) -> None:
         assert sum(f.spilled.rows for f in files) <= join.disk.rows[i, partition]
         for file in files:
             listed.add(file.spilled.name)
-            owed = int(join._since[partition])
+            owed = int(join._ledger.since[partition])
             assert file.last_end >= min(others(bounds, i), owed)
             assert join.delay is None or owed + join.delay >= min(bounds)
     assert join.disk.folder.names() == listed

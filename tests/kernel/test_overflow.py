@@ -13,10 +13,10 @@ import pytest
 
 from tests.kernel import test_overflow_property as property_tests
 from thalweg.errors import UserError
+from thalweg.kernel.budget import fixed_bytes
 from thalweg.kernel.keys import buckets
 from thalweg.kernel.nway import Delta, InputSpec
 from thalweg.kernel.overflow import Joined, OverflowJoin
-from thalweg.kernel.sizes import fixed_bytes
 from thalweg.kernel.spill import SpillFolder
 from thalweg.kernel.together import Probe, propagated
 from thalweg.kernel.window import NEVER

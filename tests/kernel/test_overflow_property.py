@@ -80,13 +80,13 @@ def live(seed: int, folder: Path, most: int = 150) -> None:
 
 @pytest.mark.parametrize("block", range(5))
 def test_finite_inputs_give_each_result_once(block: int, tmp_path: Path) -> None:
-    for seed in range(block * 30, block * 30 + 30):
+    for seed in range(block * 20, block * 20 + 20):
         finite(seed, tmp_path / str(seed))
 
 
 @pytest.mark.parametrize("block", range(5))
 def test_live_windows_give_each_result_once_and_in_time(block: int, tmp_path: Path) -> None:
-    for seed in range(block * 25, block * 25 + 25):
+    for seed in range(block * 15, block * 15 + 15):
         live(seed, tmp_path / str(seed))
 
 
@@ -186,7 +186,7 @@ class Tree:
             yield from self.through(depth, join.finish())
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(25))
 def test_a_tree_of_two_input_operators_gives_the_same_as_one(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     inputs, bounded = rng.choice([3, 4]), rng.random() < 0.6

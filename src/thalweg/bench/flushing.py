@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from thalweg.kernel.budget import fixed_bytes
 from thalweg.kernel.nway import Delta, InputSpec
 from thalweg.kernel.overflow import OverflowJoin, Policy
-from thalweg.kernel.sizes import fixed_bytes
 from thalweg.kernel.spill import SpillFolder
 from thalweg.kernel.window import NEVER
 

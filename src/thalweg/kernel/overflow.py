@@ -12,9 +12,7 @@ are complete, and at most that late.
 and lets what arrives in it go to disk unprobed: nothing of it is in memory then, so an idle step of it would
 find nothing, and visits the partition instead.
 
-Every result comes out once: see `together`. For each partition `settled` is a tick before which all that was
-complete is out, and the log holds the probes since. A result that is still missing has a member that came
-after `settled` when something of the partition was on disk; `_since` is the earliest start of those.
+Every result comes out once; how that is told is in `together`.
 """
 
 from __future__ import annotations
@@ -26,18 +24,24 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
+from thalweg.kernel.budget import (
+    Share,
+    batch_bytes,
+    delta_bytes,
+    pieces,
+    tuples_at_random,
+    whole_partitions,
+    window_bytes,
+)
 from thalweg.kernel.columns import FixedColumn
 from thalweg.kernel.disk import Disk, Tuples, Work, join_tuples
 from thalweg.kernel.keys import buckets
 from thalweg.kernel.nway import Delta, InputSpec, NWayJoin, Probing, Results, others
-from thalweg.kernel.sizes import delta_bytes, window_bytes
 from thalweg.kernel.spill import SpillFolder
-from thalweg.kernel.together import Probe, propagated
+from thalweg.kernel.together import Ledger, Probe
 from thalweg.kernel.window import NEVER, Window
 
 Policy = Literal["random", "coordinated"]
-
-_PIECE = 4  # a batch is pushed in pieces of at most this part of the budget
 
 
 @dataclass(frozen=True)
@@ -87,17 +91,14 @@ class OverflowJoin:
         self.policy, self.partitions, self.delay, self.keep = policy, partitions, delay, keep
         n = len(inputs)
         self.budgets = (
-            [(budget, list(range(n)))]
+            [Share(budget, list(range(n)))]
             if isinstance(budget, int)
-            else [(b, [i]) for i, b in zip(range(n), budget, strict=True)]
+            else [Share(b, [i]) for i, b in zip(range(n), budget, strict=True)]
         )
         self.tick = 0  # of what happens next
         self._rng = np.random.default_rng(seed)
         self._held = np.zeros(n, np.int64)  # bytes in the windows
-        self._settled = np.zeros(partitions, np.int64)
-        self._log: list[list[Probe]] = [[] for _ in range(partitions)]
-        self._since = np.full(partitions, NEVER)
-        self._until = np.full(partitions, NEVER)  # the earliest end of the same tuples
+        self._ledger = Ledger(partitions)
         self._probed = np.full((n, partitions), -1)  # when each part on disk last probed,
         self._pushed = -1  # and when something last came
         self._limits = [-NEVER] * n  # what ends before can meet nothing more, for each input
@@ -109,8 +110,8 @@ class OverflowJoin:
 
     def push(self, deltas: Sequence[Delta | None]) -> Iterator[Joined]:
         """Join new tuples with what is in memory (phase 1); all of it must be consumed."""
-        for piece in self._pieces(deltas):
-            self._make_room(self._bytes(piece))
+        for piece in pieces(self.inputs, deltas, self.budgets):
+            self._make_room(batch_bytes(self.inputs, piece))
             fresh = [None if d is None else self._admit(i, d) for i, d in enumerate(piece)]
             self._pushed = self.tick
             self.tick += 1
@@ -123,7 +124,7 @@ class OverflowJoin:
 
         There is nothing left to do when none has tuples that could have missed something since it probed.
         """
-        waiting = np.where(self._since < NEVER, self.disk.rows, 0)
+        waiting = np.where(self._ledger.missing, self.disk.rows, 0)
         if self.policy == "coordinated":
             partition = int(waiting.sum(axis=0).argmax()) if part is None else part[1]
             if waiting[:, partition].any():
@@ -136,7 +137,7 @@ class OverflowJoin:
 
     def finish(self) -> Iterator[Joined]:
         """All that is still missing, when no input brings anything any more (phase 3)."""
-        for partition in np.flatnonzero(self._since < NEVER).tolist():
+        for partition in np.flatnonzero(self._ledger.missing).tolist():
             yield from self._visit(partition, 3)
         for partition in np.flatnonzero(self.disk.present).tolist():
             for i in range(len(self.inputs)):
@@ -149,63 +150,45 @@ class OverflowJoin:
         passed its start by more than `delay`.
         """
         limits = [others(bounds, i) for i in range(len(self.inputs))]
-        due = self._until < max(limits)
-        if self.delay is not None:
-            due |= self._since + self.delay < min(bounds)
         self._limits = limits
-        for partition in np.flatnonzero(due).tolist():
+        for partition in self._ledger.due(min(bounds), max(limits), self.delay):
             yield from self._return_visit(partition, 3)
         for i, limit in enumerate(limits):
             self._expire(i, limit)
+        for partition in np.flatnonzero(self._ledger.missing & ~self.disk.present).tolist():
+            self._ledger.settle(partition, self.tick)
 
     def bound(self, bounds: Sequence[int]) -> int:
         """The least start of the results that can still come out, given the least of each input."""
-        return min(*bounds, int(self._since.min()))
+        return min(*bounds, int(self._ledger.since.min()))
 
     def shrink(self, to: int) -> None:
         """Flush until at most this many bytes are in the windows."""
         if self._held.sum() > to:
-            self._flush_to([(to, list(range(len(self.inputs))))])
+            self._flush_to([Share(to, list(range(len(self.inputs))))])
 
     def _expire(self, i: int, limit: int) -> None:
         window = self.join.windows[i]
         first = window.row(window.first)
         # Tuples in memory may still have to meet some on disk, unless partitions are there as a whole.
-        window.expire(limit if self.policy == "coordinated" else min(limit, int(self._since.min())))
+        owed = NEVER if self.policy == "coordinated" else int(self._ledger.since.min())
+        window.expire(min(limit, owed))
         gone = np.arange(first, window.row(window.first))
         self._held[i] -= window_bytes(self.inputs[i], window, gone).sum()
         for partition in np.flatnonzero(self.disk.rows[i]).tolist():
-            self.disk.expire(i, partition, min(limit, int(self._since[partition])))
-        self._settle(~self.disk.present)
-
-    def _settle(self, partitions: np.ndarray | int) -> None:
-        """Note that nothing of these partitions is missing."""
-        self._since[partitions] = self._until[partitions] = NEVER
-
-    def _pieces(self, deltas: Sequence[Delta | None]) -> Iterator[Sequence[Delta | None]]:
-        lengths = [0 if d is None else len(d) for d in deltas]
-        need = self._bytes(deltas)
-        if sum(lengths) <= 1 or all(need[pool].sum() <= budget // _PIECE for budget, pool in self.budgets):
-            yield deltas
-            return
-        # A half of each input's, or a half of the inputs where each has but one tuple.
-        halves = [(n + 1) // 2 for n in lengths]
-        if max(lengths) == 1:
-            ones = np.cumsum(lengths)
-            halves = [int(n and one <= ones[-1] // 2) for n, one in zip(lengths, ones, strict=True)]
-        yield from self._pieces([d and d.slice(0, h) for d, h in zip(deltas, halves, strict=True)])
-        yield from self._pieces([d and d.slice(h, len(d)) for d, h in zip(deltas, halves, strict=True)])
-
-    def _bytes(self, deltas: Sequence[Delta | None]) -> np.ndarray:
-        sizes = zip(self.inputs, deltas, strict=True)
-        return np.array([0 if d is None else delta_bytes(spec, d).sum() for spec, d in sizes])
+            self.disk.expire(i, partition, min(limit, int(self._ledger.since[partition])))
 
     def _make_room(self, need: np.ndarray) -> None:
-        rooms = [(max(0, budget - int(need[pool].sum())), budget, pool) for budget, pool in self.budgets]
-        if any(self.held[pool].sum() > room for room, _, pool in rooms):
+        rooms = [Share(max(0, b - int(need[inputs].sum())), inputs) for b, inputs in self.budgets]
+        if any(self.held[inputs].sum() > room for room, inputs in rooms):
             self.disk.write_buffers()
-            full = [r for r in rooms if self.held[r[2]].sum() > r[0]]
-            self._flush_to([(min(room, int(self.keep * budget)), pool) for room, budget, pool in full])
+            self._flush_to(
+                [
+                    Share(min(room, int(self.keep * budget)), inputs)
+                    for (room, inputs), (budget, _) in zip(rooms, self.budgets, strict=True)
+                    if self._held[inputs].sum() > room
+                ]
+            )
 
     def _admit(self, i: int, delta: Delta) -> Delta:
         """The new tuples that go to memory; the others go to the output buffer."""
@@ -214,14 +197,13 @@ class OverflowJoin:
         present = self.disk.present
         aside = present[partition] if self.policy == "coordinated" else np.zeros(len(delta), bool)
         # A single tuple that is larger than the budget never is in memory.
-        if any(self.held[pool].sum() + size.sum() > budget for budget, pool in self.budgets if i in pool):
+        if any(self.held[s.inputs].sum() + size.sum() > s.bytes for s in self.budgets if i in s.inputs):
             aside = np.ones(len(delta), bool)
             self._leaves(partition)
             present[partition] = True
         missing = present[partition]
         end = delta.end if delta.end is not None else delta.start + (self.inputs[i].span or 0)
-        np.minimum.at(self._since, partition[missing], delta.start[missing])
-        np.minimum.at(self._until, partition[missing], end[missing])
+        self._ledger.arrive(partition[missing], delta.start[missing], end[missing])
         if aside.any():
             out = delta.take(np.flatnonzero(aside))
             ticks = np.full(len(out), self.tick)
@@ -231,68 +213,33 @@ class OverflowJoin:
         return _with(delta, np.full(len(delta), self.tick))
 
     def _write_buffers(self) -> None:
-        for budget, pool in self.budgets:
-            buffered = self.disk.buffered[pool].sum()
-            if buffered > (1 - self.keep) * budget or (buffered and self.held[pool].sum() > budget):
+        for budget, inputs in self.budgets:
+            buffered = self.disk.buffered[inputs].sum()
+            if buffered > (1 - self.keep) * budget or (buffered and self.held[inputs].sum() > budget):
                 self.disk.write_buffers()
 
     def _leaves(self, partition: np.ndarray) -> None:
         """Note that tuples of these partitions go to disk: what was complete before has come out."""
-        new = np.setdiff1d(partition, np.flatnonzero(self.disk.present))
-        self._settled[new] = self.tick
-        for p in new.tolist():
-            self._log[p].clear()
+        for p in np.setdiff1d(partition, np.flatnonzero(self.disk.present)).tolist():
+            self._ledger.settle(p, self.tick)
 
-    def _flush_to(self, wanted: Sequence[tuple[int, list[int]]]) -> None:
-        """Flush until each of these sets of inputs has at most so many bytes in its windows."""
-        rows = [w.rows for w in self.join.windows]
-        if self.policy == "coordinated":
-            chosen = self._partitions_to_flush(rows, wanted)
-        else:
-            chosen = [np.zeros(len(r), bool) for r in rows]
-            for target, pool in wanted:
-                self._tuples_to_flush(rows, target, pool, chosen)
-        for i, (window, flushed) in enumerate(zip(self.join.windows, chosen, strict=True)):
-            if flushed.any():
-                tuples = self._tuples(i, rows[i][flushed])
-                self._leaves(buckets(tuples.delta.key, self.partitions))
-                self.disk.write(i, replace(tuples, departure=np.full(len(tuples), self.tick)))
-                self._held[i] -= window_bytes(self.inputs[i], window, rows[i][flushed]).sum()
-                window.retain(rows[i][~flushed])
-
-    def _tuples_to_flush(
-        self, rows: Sequence[np.ndarray], target: int, pool: Sequence[int], chosen: list[np.ndarray]
-    ) -> None:
-        """Tuples at random, whatever their keys and inputs."""
+    def _flush_to(self, wanted: Sequence[Share]) -> None:
+        """Flush until the windows of each of these shares hold at most so many bytes."""
         windows = self.join.windows
-        sizes = np.concatenate([window_bytes(self.inputs[i], windows[i], rows[i]) for i in pool])
-        order = self._rng.permutation(len(sizes))
-        freed = np.cumsum(sizes[order])
-        enough = int(np.searchsorted(freed, self._held[pool].sum() - target)) + 1
-        mask = np.zeros(len(sizes), bool)
-        mask[order[:enough]] = True
-        cuts = np.cumsum([len(rows[i]) for i in pool])[:-1]
-        for i, part in zip(pool, np.split(mask, cuts), strict=True):
-            chosen[i] = part
-
-    def _partitions_to_flush(
-        self, rows: Sequence[np.ndarray], wanted: Sequence[tuple[int, list[int]]]
-    ) -> list[np.ndarray]:
-        """Whole partitions of every input, one after another."""
-        windows, count = self.join.windows, self.partitions
-        partition = [buckets(w.keys(r), count) for w, r in zip(windows, rows, strict=True)]
-        held = np.array(
-            [
-                np.bincount(p, window_bytes(spec, w, r), count)
-                for spec, w, p, r in zip(self.inputs, windows, partition, rows, strict=True)
-            ]
-        )
-        flushed = np.zeros(count, bool)
-        for p in np.flatnonzero(held.any(axis=0)).tolist():
-            if all(held[pool][:, ~flushed].sum() <= target for target, pool in wanted):
-                break
-            flushed[p] = True
-        return [flushed[p] for p in partition]
+        rows = [w.rows for w in windows]
+        sizes = [window_bytes(*each) for each in zip(self.inputs, windows, rows, strict=True)]
+        partition = [buckets(w.keys(r), self.partitions) for w, r in zip(windows, rows, strict=True)]
+        if self.policy == "coordinated":
+            chosen = whole_partitions(sizes, partition, self.partitions, wanted)
+        else:
+            chosen = tuples_at_random(sizes, wanted, self._rng)
+        for i, going in enumerate(chosen):
+            if going.any():
+                tuples = self._tuples(i, rows[i][going])
+                self._leaves(partition[i][going])
+                self.disk.write(i, replace(tuples, departure=np.full(len(tuples), self.tick)))
+                self._held[i] -= sizes[i][going].sum()
+                windows[i].retain(rows[i][~going])
 
     def _tuples(self, i: int, rows: np.ndarray) -> Tuples:
         """Some tuples of a window, which are still there."""
@@ -314,7 +261,7 @@ class OverflowJoin:
         beside = self.join.beside(windows)
         for found in beside.push(deltas):
             yield from self._new(2, partition, beside, found, {i: tuples.departure})
-        self._log[partition].append(Probe(tick, i))
+        self._ledger.probes[partition].append(Probe(tick, i))
         self._probed[i, partition] = tick
 
     def _return_visit(self, partition: int, phase: int) -> Iterator[Joined]:
@@ -336,7 +283,7 @@ class OverflowJoin:
             rows = rows[buckets(memory.keys(rows), self.partitions) == partition]
             parts.append(self.disk.load(i, partition))
             tuples = join_tuples([parts[i], self._tuples(i, rows)])
-            new = tuples.arrival >= self._settled[partition]
+            new = tuples.arrival >= self._ledger.settled[partition]
             tuples = tuples.take(np.lexsort((tuples.delta.start, new)))
             old, departure[i] = int(np.count_nonzero(~new)), tuples.departure
             ticked = _with(tuples.delta, tuples.arrival)
@@ -348,9 +295,7 @@ class OverflowJoin:
         beside = self.join.beside(windows)
         for found in beside.push(fresh):
             yield from self._new(phase, partition, beside, found, departure)
-        self._settled[partition] = tick
-        self._log[partition].clear()
-        self._settle(partition)
+        self._ledger.settle(partition, tick)
         return parts
 
     def _window(self, i: int) -> Window:
@@ -366,8 +311,7 @@ class OverflowJoin:
         departures = [
             departure[i][rows] if i in departure else np.full(len(rows), NEVER) for i, rows in members
         ]
-        log = self._log[partition]
-        new = ~propagated(arrivals, departures, int(self._settled[partition]), log)
+        new = self._ledger.new(partition, arrivals, departures)
         if new.any():
             rows = tuple(r[new] for r in found.rows)
             yield self._out(phase, join, Results(rows, found.key[new], found.start[new], found.end[new]))

@@ -6,7 +6,7 @@ came out if and only if there was *one* moment at which all its members were tog
 
     its last member arrived                all were in memory
     a probe of one input's disk part       that member was on disk, all others were in memory
-    the whole partition was visited        all had arrived; so it is with all that came before it left memory
+    a visit of the whole partition         all had arrived
 
 The paper asks this of each pair. Pairs may have met at different moments while the whole never did.
 """
@@ -17,6 +17,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+
+from thalweg.kernel.window import NEVER
 
 
 class Probe(NamedTuple):
@@ -45,3 +47,47 @@ def propagated(
         leaves = np.minimum.reduce([d for j, d in enumerate(departure) if j != i])
         done |= (last <= tick) & (departure[i] <= tick) & (tick < leaves)
     return done
+
+
+class Ledger:
+    """For each partition of the keys: what has come out, and since when results are missing.
+
+    `settled` is a tick before which all that was complete is out: that of the last visit, or of the moment
+    at which the first tuple left memory. A result that is missing was completed by a tuple that came when
+    something of the partition was on disk: `since` is the earliest start of those, `until` the earliest end.
+    """
+
+    def __init__(self, partitions: int) -> None:
+        self.settled = np.zeros(partitions, np.int64)
+        self.probes: list[list[Probe]] = [[] for _ in range(partitions)]
+        self.since = np.full(partitions, NEVER)
+        self.until = np.full(partitions, NEVER)
+
+    @property
+    def missing(self) -> np.ndarray:
+        """Of which partitions results may be missing."""
+        return self.since < NEVER
+
+    def settle(self, partition: int, tick: int) -> None:
+        """Note that all of a partition that was complete before this tick has come out."""
+        self.settled[partition] = tick
+        self.probes[partition].clear()
+        self.since[partition] = self.until[partition] = NEVER
+
+    def arrive(self, partition: np.ndarray, start: np.ndarray, end: np.ndarray) -> None:
+        """Note new tuples, each of a partition of which something is on disk."""
+        np.minimum.at(self.since, partition, start)
+        np.minimum.at(self.until, partition, end)
+
+    def due(self, clock: int, limit: int, delay: int | None) -> list[int]:
+        """Which partitions must be visited: a result is late, or a tuple that misses something ends."""
+        due = self.until < limit
+        if delay is not None:
+            due |= self.since + delay < clock
+        return [int(p) for p in np.flatnonzero(due)]
+
+    def new(
+        self, partition: int, arrival: Sequence[np.ndarray], departure: Sequence[np.ndarray]
+    ) -> np.ndarray:
+        """Which combinations of a partition have not come out."""
+        return ~propagated(arrival, departure, int(self.settled[partition]), self.probes[partition])
