@@ -124,7 +124,9 @@ def drive(
     return run
 
 
-def drive_live(join: OverflowJoin, streams: Sequence[Sequence[Row]], rng: random.Random) -> Run:
+def drive_live(
+    join: OverflowJoin, streams: Sequence[Sequence[Row]], rng: random.Random, *, idle: float = 0.2
+) -> Run:
     """Push all tuples with bounds between that are as high as they can be, until all has expired."""
     run, delay, clock = Run(), join.delay, -(1 << 40)
     left = [list(rows) for rows in streams]
@@ -142,7 +144,7 @@ def drive_live(join: OverflowJoin, streams: Sequence[Sequence[Row]], rng: random
             left[i] = rows[n:]
         came(join.push(batch))
         within_budget(join)
-        while rng.random() < 0.2:
+        while rng.random() < idle:
             came(join.idle())
         if rng.random() < 0.8:
             bounds = [min((r.start for r in rows), default=NEVER) for rows in left]

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -83,6 +83,8 @@ class OverflowJoin:
         keep: float = 0.9,
         seed: int = 0,
     ) -> None:
+        if policy not in get_args(Policy) or partitions < 1 or not 0 <= keep <= 1:
+            raise ValueError(f"no such flushing: {policy}, {partitions} partitions, keeping {keep}")
         # A tuple carries the tick of its arrival as one more column.
         self.inputs = tuple(replace(i, columns=(*i.columns, ("arrival", pa.int64()))) for i in inputs)
         self.join = NWayJoin(self.inputs, probing=probing)
@@ -136,7 +138,7 @@ class OverflowJoin:
             yield from self._probe(i, partition)
 
     def finish(self) -> Iterator[Joined]:
-        """All that is still missing, when no input brings anything any more (phase 3)."""
+        """All that is still missing, when no input brings anything any more (phase 3). Nothing follows it."""
         for partition in np.flatnonzero(self._ledger.missing).tolist():
             yield from self._visit(partition, 3)
         for partition in np.flatnonzero(self.disk.present).tolist():

@@ -13,7 +13,7 @@ The paper asks this of each pair. Pairs may have met at different moments while 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +29,7 @@ class Probe(NamedTuple):
 
 
 def propagated(
-    arrival: Sequence[np.ndarray], departure: Sequence[np.ndarray], settled: int, probes: Iterable[Probe]
+    arrival: Sequence[np.ndarray], departure: Sequence[np.ndarray], settled: int, probes: Sequence[Probe]
 ) -> np.ndarray:
     """Which combinations have come out, from one array an input of their members' ticks.
 
@@ -43,9 +43,11 @@ def propagated(
     """
     last = np.maximum.reduce(list(arrival))
     done: np.ndarray = (last < settled) | (last < np.minimum.reduce(list(departure)))
-    for tick, i in probes:
-        leaves = np.minimum.reduce([d for j, d in enumerate(departure) if j != i])
-        done |= (last <= tick) & (departure[i] <= tick) & (tick < leaves)
+    for i in {p.input for p in probes}:
+        ticks = np.array([*sorted(p.tick for p in probes if p.input == i), NEVER])
+        # The first probe when all had arrived and this one was on disk: the others must not have left yet.
+        first = ticks[np.searchsorted(ticks, np.maximum(last, departure[i]))]
+        done |= first < np.minimum.reduce([d for j, d in enumerate(departure) if j != i])
     return done
 
 
