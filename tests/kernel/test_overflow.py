@@ -222,6 +222,34 @@ def test_what_arrives_in_a_partition_on_disk_is_not_probed(tmp_path: Path) -> No
     assert sum(map(len, found)) == 200 + 5
 
 
+def test_after_a_burst_partitions_come_back_to_memory(tmp_path: Path) -> None:
+    """A live stream never leaves a partition empty, so nothing would ever come back by itself."""
+    inputs = [InputSpec(c, (("id", pa.int64()),), 100) for c in "abc"]
+    budget = 3 * 300 * (fixed_bytes(inputs[0]) + 8)
+    folder = SpillFolder(tmp_path)
+    join = OverflowJoin(inputs, folder, budget=budget, policy="coordinated", partitions=8, delay=50)
+    rng = np.random.default_rng(1)
+    on_disk, late = [], []
+    for step in range(60):
+        each = 100 if 20 <= step < 30 else 10  # so many tuples in ten moments: the window has 110, or 1,100
+        before = join.counters.phases[2]
+        for _ in join.push([_delta(rng, step * 10, each) for _ in inputs]):
+            pass
+        for _ in join.expire([step * 10 + 10] * 3):
+            pass
+        assert join.held.sum() <= budget
+        on_disk.append(int(join.disk.present.sum()))
+        late.append(join.counters.phases[2] - before)
+    assert on_disk[19] == 0 and on_disk[29] > 4
+    assert on_disk[-1] == 0 and folder.names() == set()
+    assert sum(late[20:40]) > 0 and late[-1] == 0
+
+
+def _delta(rng: np.random.Generator, begin: int, count: int) -> Delta:
+    start = np.sort(rng.integers(begin, begin + 10, count))
+    return Delta(rng.integers(0, 50, count), start, None, (pa.array(start),))
+
+
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     steps = scenario(tmp_path, [0, 1])
     name = sorted(steps.join.disk.folder.names())[0]

@@ -267,11 +267,30 @@ class OverflowJoin:
         self._probed[i, partition] = tick
 
     def _return_visit(self, partition: int, phase: int) -> Iterator[Joined]:
-        """Visit a partition and leave what is still alive on disk."""
+        """Visit a partition; what is alive stays on disk, or comes back to memory where there is room."""
         parts = yield from self._visit(partition, phase)
         for i, tuples in enumerate(parts):
             alive = tuples.end(self.inputs[i]) >= self._limits[i]
-            self.disk.replace(i, partition, tuples.take(np.flatnonzero(alive)))
+            parts[i] = tuples.take(np.flatnonzero(alive))
+        held = self._held + batch_bytes(self.inputs, [t.delta for t in parts])
+        if self.policy == "coordinated" and all(held[i].sum() <= self.keep * b for b, i in self.budgets):
+            for i, tuples in enumerate(parts):
+                self.disk.remove(i, partition)
+                self._bring_in(i, tuples)
+            self._held = held
+        else:
+            for i, tuples in enumerate(parts):
+                self.disk.replace(i, partition, tuples)
+
+    def _bring_in(self, i: int, tuples: Tuples) -> None:
+        """Put tuples from disk into a window, each in its place: a window expires from the front."""
+        if len(tuples):
+            window = self._window(i)
+            tuples = join_tuples([self._tuples(i, self.join.windows[i].rows), tuples])
+            delta = _with(tuples.delta, tuples.arrival).ordered()
+            window.append(delta.key, delta.start, delta.end, delta.columns)
+            window.link(window.next)
+            self.join.windows[i] = window
 
     def _visit(self, partition: int, phase: int) -> Generator[Joined, None, list[Tuples]]:
         """Bring all of a partition together: what came since it was settled probes, the rest is there.
