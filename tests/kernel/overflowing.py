@@ -95,10 +95,12 @@ def within_budget(join: OverflowJoin) -> None:
     """The bytes in memory are counted right, and no more than allowed."""
     for budget, pool in join.budgets:
         assert join.held[pool].sum() <= budget
-    for i, window in enumerate(join.join.windows):
+    for i, window in enumerate(join.memory.join.windows):
         texts = window.columns[1]
         alive = window.rows
-        assert join._held[i] == len(alive) * (24 + 8 * (window.span is None) + 8 + 12 + 8) + texts.size(alive)
+        assert join.memory.bytes[i] == len(alive) * (
+            24 + 8 * (window.span is None) + 8 + 12 + 8
+        ) + texts.size(alive)
 
 
 def drive(

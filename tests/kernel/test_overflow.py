@@ -59,7 +59,7 @@ class Steps:
         return out
 
     def memory(self, stream: int) -> set[str]:
-        window = self.join.join.windows[stream - 1]
+        window = self.join.memory.join.windows[stream - 1]
         names = zip(window.keys(window.rows).tolist(), window.starts(window.rows).tolist(), strict=True)
         return {f"{chr(key)}{start}" for key, start in names}
 
@@ -210,7 +210,7 @@ def test_what_arrives_in_a_partition_on_disk_is_not_probed(tmp_path: Path) -> No
         found += join.push([Delta(batch, batch, None, (pa.array(batch),)) for _ in inputs])
         on_disk = np.flatnonzero(join.disk.present)
         assert on_disk.tolist() == list(range(len(on_disk)))  # one after another
-        for window in join.join.windows:
+        for window in join.memory.join.windows:
             held = np.unique(buckets(window.keys(window.rows), 4))
             assert not set(held) & set(on_disk)
     assert 0 < len(on_disk) < 4

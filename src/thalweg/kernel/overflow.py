@@ -18,7 +18,7 @@ Every result comes out once; how that is told is in `together`.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
@@ -31,15 +31,14 @@ from thalweg.kernel.budget import (
     pieces,
     tuples_at_random,
     whole_partitions,
-    window_bytes,
 )
-from thalweg.kernel.columns import FixedColumn
 from thalweg.kernel.disk import Disk, Tuples, Work, join_tuples
 from thalweg.kernel.keys import buckets
+from thalweg.kernel.memory import Memory, arrivals, ticked
 from thalweg.kernel.nway import Delta, InputSpec, NWayJoin, Probing, Results, others
 from thalweg.kernel.spill import SpillFolder
 from thalweg.kernel.together import Ledger, Probe
-from thalweg.kernel.window import NEVER, Window
+from thalweg.kernel.window import NEVER
 
 Policy = Literal["random", "coordinated"]
 
@@ -67,7 +66,7 @@ class OverflowJoin:
     """The join of all inputs within a budget of bytes; one for all of them, or one for each.
 
     When tuples must go, as many do as to leave the part `keep` of the budget, so that it is not too often.
-    A visit needs the memory for one partition besides.
+    A visit needs the memory for one partition besides. After an error of the disk it can't go on.
     """
 
     def __init__(
@@ -85,10 +84,9 @@ class OverflowJoin:
     ) -> None:
         if policy not in get_args(Policy) or partitions < 1 or not 0 <= keep <= 1:
             raise ValueError(f"no such flushing: {policy}, {partitions} partitions, keeping {keep}")
-        # A tuple carries the tick of its arrival as one more column.
-        self.inputs = tuple(replace(i, columns=(*i.columns, ("arrival", pa.int64()))) for i in inputs)
-        self.join = NWayJoin(self.inputs, probing=probing)
-        self.counters = self.join.counters = Work()
+        self.memory = Memory(inputs, probing)
+        self.inputs = self.memory.inputs
+        self.counters = self.memory.join.counters = Work()
         self.disk = Disk(inputs, folder, partitions, self.counters)
         self.policy, self.partitions, self.delay, self.keep = policy, partitions, delay, keep
         n = len(inputs)
@@ -99,7 +97,6 @@ class OverflowJoin:
         )
         self.tick = 0  # of what happens next
         self._rng = np.random.default_rng(seed)
-        self._held = np.zeros(n, np.int64)  # bytes in the windows
         self._ledger = Ledger(partitions)
         self._probed = np.full((n, partitions), -1)  # when each part on disk last probed,
         self._pushed = -1  # and when something last came
@@ -108,7 +105,7 @@ class OverflowJoin:
     @property
     def held(self) -> np.ndarray:
         """Bytes in memory, for each input."""
-        return self._held + self.disk.buffered
+        return self.memory.bytes + self.disk.buffered
 
     def push(self, deltas: Sequence[Delta | None]) -> Iterator[Joined]:
         """Join new tuples with what is in memory (phase 1); all of it must be consumed."""
@@ -117,8 +114,8 @@ class OverflowJoin:
             fresh = [None if d is None else self._admit(i, d) for i, d in enumerate(piece)]
             self._pushed = self.tick
             self.tick += 1
-            for found in self.join.push(fresh):
-                yield self._out(1, self.join, found)
+            for found in self.memory.join.push(fresh):
+                yield self._out(1, self.memory.join, found)
             self._write_buffers()
 
     def idle(self, part: tuple[int, int] | None = None) -> Iterator[Joined]:
@@ -155,8 +152,12 @@ class OverflowJoin:
         self._limits = limits
         for partition in self._ledger.due(min(bounds), max(limits), self.delay):
             yield from self._return_visit(partition, 3)
+        # Tuples in memory may still have to meet some on disk, unless partitions are there as a whole.
+        owed = NEVER if self.policy == "coordinated" else int(self._ledger.since.min())
         for i, limit in enumerate(limits):
-            self._expire(i, limit)
+            self.memory.expire(i, min(limit, owed))
+            for partition in np.flatnonzero(self.disk.rows[i]).tolist():
+                self.disk.expire(i, partition, min(limit, int(self._ledger.since[partition])))
         for partition in np.flatnonzero(self._ledger.missing & ~self.disk.present).tolist():
             self._ledger.settle(partition, self.tick)
 
@@ -166,19 +167,8 @@ class OverflowJoin:
 
     def shrink(self, to: int) -> None:
         """Flush until at most this many bytes are in the windows."""
-        if self._held.sum() > to:
+        if self.memory.bytes.sum() > to:
             self._flush_to([Share(to, list(range(len(self.inputs))))])
-
-    def _expire(self, i: int, limit: int) -> None:
-        window = self.join.windows[i]
-        first = window.row(window.first)
-        # Tuples in memory may still have to meet some on disk, unless partitions are there as a whole.
-        owed = NEVER if self.policy == "coordinated" else int(self._ledger.since.min())
-        window.expire(min(limit, owed))
-        gone = np.arange(first, window.row(window.first))
-        self._held[i] -= window_bytes(self.inputs[i], window, gone).sum()
-        for partition in np.flatnonzero(self.disk.rows[i]).tolist():
-            self.disk.expire(i, partition, min(limit, int(self._ledger.since[partition])))
 
     def _make_room(self, need: np.ndarray) -> None:
         rooms = [Share(max(0, b - int(need[inputs].sum())), inputs) for b, inputs in self.budgets]
@@ -188,7 +178,7 @@ class OverflowJoin:
                 [
                     Share(min(room, int(self.keep * budget)), inputs)
                     for (room, inputs), (budget, _) in zip(rooms, self.budgets, strict=True)
-                    if self._held[inputs].sum() > room
+                    if self.memory.bytes[inputs].sum() > room
                 ]
             )
 
@@ -211,8 +201,8 @@ class OverflowJoin:
             ticks = np.full(len(out), self.tick)
             self.disk.buffer(i, Tuples(out, ticks, ticks), size[aside])
             delta = delta.take(np.flatnonzero(~aside))
-        self._held[i] += size[~aside].sum()
-        return _with(delta, np.full(len(delta), self.tick))
+        self.memory.bytes[i] += size[~aside].sum()
+        return ticked(delta, np.full(len(delta), self.tick))
 
     def _write_buffers(self) -> None:
         for budget, inputs in self.budgets:
@@ -227,29 +217,15 @@ class OverflowJoin:
 
     def _flush_to(self, wanted: Sequence[Share]) -> None:
         """Flush until the windows of each of these shares hold at most so many bytes."""
-        windows = self.join.windows
-        rows = [w.rows for w in windows]
-        sizes = [window_bytes(*each) for each in zip(self.inputs, windows, rows, strict=True)]
-        partition = [buckets(w.keys(r), self.partitions) for w, r in zip(windows, rows, strict=True)]
+        sizes, partition = self.memory.sizes(), self.memory.partitions(self.partitions)
         if self.policy == "coordinated":
             chosen = whole_partitions(sizes, partition, self.partitions, wanted)
         else:
             chosen = tuples_at_random(sizes, wanted, self._rng)
         for i, going in enumerate(chosen):
             if going.any():
-                tuples = self._tuples(i, rows[i][going])
                 self._leaves(partition[i][going])
-                self.disk.write(i, replace(tuples, departure=np.full(len(tuples), self.tick)))
-                self._held[i] -= sizes[i][going].sum()
-                windows[i].retain(rows[i][~going])
-
-    def _tuples(self, i: int, rows: np.ndarray) -> Tuples:
-        """Some tuples of a window, which are still there."""
-        window = self.join.windows[i]
-        end = window.end[rows] if window.span is None else None
-        columns = tuple(c.take(rows) for c in window.columns[:-1])
-        delta = Delta(window.keys(rows), window.starts(rows), end, columns)
-        return Tuples(delta, _arrival(window, rows), np.full(len(rows), NEVER))
+                self.disk.write(i, self.memory.take_out(i, going, self.tick))
 
     def _probe(self, i: int, partition: int) -> Iterator[Joined]:
         """Let a part on disk probe the memory of the other inputs."""
@@ -257,10 +233,10 @@ class OverflowJoin:
         tuples = tuples.take(np.argsort(tuples.delta.start))
         tick, self.tick = self.tick, self.tick + 1
         deltas: list[Delta | None] = [None] * len(self.inputs)
-        deltas[i] = _with(tuples.delta, tuples.arrival)
-        windows = list(self.join.windows)
-        windows[i] = self._window(i)
-        beside = self.join.beside(windows)
+        deltas[i] = ticked(tuples.delta, tuples.arrival)
+        windows = list(self.memory.join.windows)
+        windows[i] = self.memory.window(i)
+        beside = self.memory.join.beside(windows)
         for found in beside.push(deltas):
             yield from self._new(2, partition, beside, found, {i: tuples.departure})
         self._ledger.probes[partition].append(Probe(tick, i))
@@ -272,25 +248,14 @@ class OverflowJoin:
         for i, tuples in enumerate(parts):
             alive = tuples.end(self.inputs[i]) >= self._limits[i]
             parts[i] = tuples.take(np.flatnonzero(alive))
-        held = self._held + batch_bytes(self.inputs, [t.delta for t in parts])
+        held = self.memory.bytes + batch_bytes(self.inputs, [t.delta for t in parts])
         if self.policy == "coordinated" and all(held[i].sum() <= self.keep * b for b, i in self.budgets):
             for i, tuples in enumerate(parts):
                 self.disk.remove(i, partition)
-                self._bring_in(i, tuples)
-            self._held = held
+                self.memory.bring_in(i, tuples)
         else:
             for i, tuples in enumerate(parts):
                 self.disk.replace(i, partition, tuples)
-
-    def _bring_in(self, i: int, tuples: Tuples) -> None:
-        """Put tuples from disk into a window, each in its place: a window expires from the front."""
-        if len(tuples):
-            window = self._window(i)
-            tuples = join_tuples([self._tuples(i, self.join.windows[i].rows), tuples])
-            delta = _with(tuples.delta, tuples.arrival).ordered()
-            window.append(delta.key, delta.start, delta.end, delta.columns)
-            window.link(window.next)
-            self.join.windows[i] = window
 
     def _visit(self, partition: int, phase: int) -> Generator[Joined, None, list[Tuples]]:
         """Bring all of a partition together: what came since it was settled probes, the rest is there.
@@ -299,40 +264,34 @@ class OverflowJoin:
         """
         tick, self.tick = self.tick, self.tick + 1
         windows, fresh, departure, parts = [], [], {}, []
-        for i, memory in enumerate(self.join.windows):
-            rows = memory.rows
-            rows = rows[buckets(memory.keys(rows), self.partitions) == partition]
+        for i in range(len(self.inputs)):
             parts.append(self.disk.load(i, partition))
-            tuples = join_tuples([parts[i], self._tuples(i, rows)])
+            tuples = join_tuples([parts[i], self.memory.of_partition(i, partition, self.partitions)])
             new = tuples.arrival >= self._ledger.settled[partition]
             tuples = tuples.take(np.lexsort((tuples.delta.start, new)))
             old, departure[i] = int(np.count_nonzero(~new)), tuples.departure
-            ticked = _with(tuples.delta, tuples.arrival)
-            before = ticked.slice(0, old)
-            windows.append(self._window(i))
+            kept = ticked(tuples.delta, tuples.arrival)
+            before = kept.slice(0, old)
+            windows.append(self.memory.window(i))
             windows[i].append(before.key, before.start, before.end, before.columns)
             windows[i].link(windows[i].next)
-            fresh.append(ticked.slice(old, len(ticked)))
-        beside = self.join.beside(windows)
+            fresh.append(kept.slice(old, len(kept)))
+        beside = self.memory.join.beside(windows)
         for found in beside.push(fresh):
             yield from self._new(phase, partition, beside, found, departure)
         self._ledger.settle(partition, tick)
         return parts
-
-    def _window(self, i: int) -> Window:
-        spec = self.inputs[i]
-        return Window(spec.columns, spec.span, spec.slack)
 
     def _new(
         self, phase: int, partition: int, join: NWayJoin, found: Results, departure: dict[int, np.ndarray]
     ) -> Iterator[Joined]:
         """Those results that have not come out; `departure` has the ticks of inputs not all in memory."""
         members = list(enumerate(found.rows))
-        arrivals = [_arrival(join.windows[i], rows) for i, rows in members]
+        arrived = [arrivals(join.windows[i], rows) for i, rows in members]
         departures = [
             departure[i][rows] if i in departure else np.full(len(rows), NEVER) for i, rows in members
         ]
-        new = self._ledger.new(partition, arrivals, departures)
+        new = self._ledger.new(partition, arrived, departures)
         if new.any():
             rows = tuple(r[new] for r in found.rows)
             yield self._out(phase, join, Results(rows, found.key[new], found.start[new], found.end[new]))
@@ -344,13 +303,3 @@ class OverflowJoin:
             for window, rows in zip(join.windows, found.rows, strict=True)
         )
         return Joined(phase, found.key, found.start, found.end, columns)
-
-
-def _with(delta: Delta, arrival: np.ndarray) -> Delta:
-    return replace(delta, columns=(*delta.columns, pa.array(arrival)))
-
-
-def _arrival(window: Window, rows: np.ndarray) -> np.ndarray:
-    column = window.columns[-1]
-    assert isinstance(column, FixedColumn)
-    return np.asarray(column.data[rows])
