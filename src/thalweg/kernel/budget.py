@@ -2,7 +2,8 @@
 
 A tuple takes its key and start (8 bytes each), its end where it brings its own (8), its place in a chain and
 its slot in the hash table (4 each), and its stored columns: their width, or for strings where the value lies
-(12) and the value itself. Room to spare in the arrays, at most two fifths, is not counted.
+(12) and the value itself. The tick of its arrival is such a column (8). Room to spare in the arrays, at most
+two fifths, is not counted.
 """
 
 from __future__ import annotations

@@ -67,6 +67,18 @@ class OverflowJoin:
 
     When tuples must go, as many do as to leave the part `keep` of the budget, so that it is not too often.
     A visit needs the memory for one partition besides. After an error of the disk it can't go on.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> specs = [InputSpec(c, (), span=NEVER) for c in "ab"]
+    >>> keys = Delta(np.arange(4), np.zeros(4, np.int64), None, ())
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     join = OverflowJoin(specs, SpillFolder(Path(folder)), budget=64, policy="random", partitions=2)
+    ...     found = [*join.push([keys, None]), *join.push([None, keys])]
+    ...     held, first = int(join.held.sum()), sum(map(len, found))
+    ...     last = sum(map(len, join.finish()))
+    >>> held <= 64, first + last, join.counters.phases == [first, 0, last]
+    (True, 4, True)
     """
 
     def __init__(
