@@ -144,6 +144,19 @@ def test_pairs_that_met_at_different_moments_are_no_triple(tmp_path: Path) -> No
     assert steps.seen(steps.join.finish()) == [(3, {"t1", "t5", "t11"})]
 
 
+def test_what_a_visit_has_put_out_no_probe_does(tmp_path: Path) -> None:
+    steps = Steps(tmp_path, 2)
+    steps.join.delay = 0
+    for tick, (stream, letter) in enumerate(["1t", "1x", "1x", "2t", "3t"]):
+        assert steps.arrives(int(stream), letter, tick) == []
+    assert steps.disk(1) == {"t0-2", "x1-2"}
+    assert steps.seen(steps.join.expire([5, 5, 5])) == [(3, {"t0", "t3", "t4"})]
+    assert steps.arrives(2, "y", 6) == []  # something may be missing again, so that a probe is worth it
+    assert steps.probes(1, 7) == []
+    assert steps.join.counters.results == 2  # it was found, and left out
+    assert steps.seen(steps.join.finish()) == []
+
+
 def test_a_result_is_out_when_all_its_members_were_together_once() -> None:
     """Random ticks of two or three members, and what happened at each tick told one by one."""
     rng = random.Random(1)
