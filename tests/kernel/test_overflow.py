@@ -211,6 +211,21 @@ def test_a_tuple_larger_than_the_budget_never_is_in_memory(tmp_path: Path) -> No
     assert list(join.finish()) == []
 
 
+def test_a_tuple_that_has_no_room_takes_its_partition_to_disk(tmp_path: Path) -> None:
+    """What is in memory of a partition would else expire before it has met what is on disk."""
+    inputs = [InputSpec(c, (("id", pa.int64()),), 10) for c in "ab"]
+    join = OverflowJoin(inputs, SpillFolder(tmp_path), budget=[0, 1000], policy="coordinated", partitions=2)
+
+    def one(moment: int) -> Delta:
+        return Delta(np.array([1]), np.array([moment]), None, (pa.array([moment]),))
+
+    assert list(join.push([None, one(0)])) == []
+    assert list(join.push([one(5), None])) == []
+    assert join.held.sum() == 0
+    assert list(join.expire([12, 12])) == []
+    assert [(j.start.tolist(), j.end.tolist()) for j in join.expire([50, 50])] == [([5], [10])]
+
+
 def test_what_arrives_in_a_partition_on_disk_is_not_probed(tmp_path: Path) -> None:
     """Coordinated: a partition goes as a whole, of every input, before the next one begins."""
     inputs = [InputSpec(c, (("id", pa.int64()),), NEVER) for c in "abc"]

@@ -203,6 +203,8 @@ class OverflowJoin:
         # A single tuple that is larger than the budget never is in memory.
         if any(self.held[s.inputs].sum() + size.sum() > s.bytes for s in self.budgets if i in s.inputs):
             aside = np.ones(len(delta), bool)
+            if self.policy == "coordinated":  # nor is anything of its partition then
+                self._flush([np.isin(p, partition) for p in self.memory.partitions(self.partitions)])
             self._leaves(partition)
             present[partition] = True
         missing = present[partition]
@@ -234,10 +236,15 @@ class OverflowJoin:
             chosen = whole_partitions(sizes, partition, self.partitions, wanted)
         else:
             chosen = tuples_at_random(sizes, wanted, self._rng)
+        self._flush(chosen)
+
+    def _flush(self, chosen: Sequence[np.ndarray]) -> None:
+        """Let tuples of each window, marked among all of it, go to disk."""
         for i, going in enumerate(chosen):
             if going.any():
-                self._leaves(partition[i][going])
-                self.disk.write(i, self.memory.take_out(i, going, self.tick))
+                tuples = self.memory.take_out(i, going, self.tick)
+                self._leaves(buckets(tuples.delta.key, self.partitions))
+                self.disk.write(i, tuples)
 
     def _probe(self, i: int, partition: int) -> Iterator[Joined]:
         """Let a part on disk probe the memory of the other inputs."""
