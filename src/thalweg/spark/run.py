@@ -54,11 +54,12 @@ def _run(options: RunOptions, reporter: Reporter, folder: Folder) -> dict[str, A
     if done is not None and done["complete"]:
         reporter.message(f"{options.out} is complete; nothing to do")
         return done
-    if settled.get("budget", False) != (options.memory is not None):  # how large it is may change
+    begun_with = settled.get("budget", False)
+    if begun_with != (options.memory is not None):  # how large it is may change
         raise UserError(
-            f"{options.out} belongs to a run {'with' if settled.get('budget') else 'without'} a memory budget",
+            f"{options.out} belongs to a run {'with' if begun_with else 'without'} a memory budget",
             where="--memory-budget",
-            remedy="name a new folder, or give one as before" if settled.get("budget") else "leave it out",
+            remedy="name a new folder, or give one as before" if begun_with else "leave it out",
         )
     reporter.starting()
     spark = session(options.master, folder.own / "spark.log")
