@@ -98,7 +98,7 @@ delays = st.sampled_from([0, 1, 10, 100, 10**9])
 
 
 @given(limited_cases, budgets, delays)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_results_equal_the_rule_whatever_the_budget(case: Case, budget: int, delay: int) -> None:
     check(case, budget, delay)
 
