@@ -17,7 +17,7 @@ MAY_IMPORT = {
     "catalog": {"errors"},
     "query": {"errors", "catalog"},
     "plan": {"errors", "catalog", "query"},
-    "cost": {"errors", "catalog", "query", "plan"},
+    "cost": {"errors", "catalog", "query", "plan", "kernel"},
     "planners": {"errors", "catalog", "query", "plan", "cost"},
     "report": {"errors", "catalog", "query", "plan", "cost", "planners"},
     "oracle": {"errors", "catalog", "query"},

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from thalweg.errors import UserError
 from thalweg.kernel.shared import SharedWindows
 from thalweg.oracle import reference
+from thalweg.plan.deployment import Deployment, Edge, Operator
 from thalweg.programs import state
 from thalweg.programs.cache import SharedCache
 from thalweg.programs.compile import compile_job
@@ -149,7 +150,7 @@ def table(case: Case, rows: list[dict]) -> pa.RecordBatch:
     )
 
 
-def job_of(case: Case, query: Query, keep_late: bool = True):
+def job_of(case: Case, query: Query, keep_late: bool = True, plan: Deployment | None = None):
     kind = KINDS[case.kind][0]
     columns = {"ts": pa.timestamp("us", "UTC"), "x": kind, "y": kind, "id": pa.int64()}
     infos = {
@@ -159,18 +160,51 @@ def job_of(case: Case, query: Query, keep_late: bool = True):
     kinds = {s.sql: kind for e in query.equalities for s in (e.left, e.right)}
     typed = TypedQuery(query, query.equalities, kinds)
     return compile_job(
-        [typed], infos, buckets=case.buckets, labels=lambda n: range(1, n + 1), keep_late=keep_late
+        [typed],
+        infos,
+        buckets=case.buckets,
+        labels=lambda n: range(1, n + 1),
+        keep_late=keep_late,
+        deployments=() if plan is None else (plan,),
     )
 
 
-def check(case: Case) -> None:
+def any_tree(case: Case, query: Query) -> Deployment:
+    """A plan in which streams and joins meet in any order, some at a time, where something connects them."""
+    rng = random.Random(case.seed + 3)
+    names = {a: frozenset([n]) for n, a in enumerate(query.aliases)}
+    operators = [Operator(a, "source", "n1", (), {"stream": a}) for a in query.aliases]
+    edges = []
+
+    def add(operator: Operator) -> None:
+        operators.append(operator)
+        edges.extend(Edge(i, operator.id, "n1", "n1", (), 1.0, 1.0) for i in operator.inputs)
+
+    while len(names) > 1:
+        some = [rng.choice(sorted(names))]
+        while len(some) < 2 or (len(some) < len(names) and rng.random() < 0.4):
+            inside = frozenset[int]().union(*(names[n] for n in some))
+            near = {i + d for i in inside for d in (-1, 1)}
+            reach = [
+                n
+                for n, theirs in sorted(names.items())
+                if n not in some and (case.shape != "chain" or near & theirs)
+            ]
+            some.append(rng.choice(reach))
+        add(Operator(f"join{len(operators)}", "join", "n1", tuple(some)))
+        names[operators[-1].id] = frozenset[int]().union(*(names.pop(n) for n in some))
+    add(Operator("out", "sink", "n1", tuple(names)))
+    return Deployment(tuple(operators), tuple(edges))
+
+
+def check(case: Case, planned: bool = False) -> None:
     query = query_of(case)
     rows = rows_of(case)
     batches = batches_of(case, rows)
     rng = random.Random(case.seed + 2)
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(state, "FAN", rng.choice([2, 3, 16]))
-        host = LocalHost(job_of(case, query))
+        host = LocalHost(job_of(case, query, plan=any_tree(case, query) if planned else None))
         if case.seed % 2 and not any(w.kind is WindowKind.ROWS for w in case.windows):
             host.new_cache = lambda group: SharedCache(SharedWindows(Path(folder)), str(group))
         for batch in batches:
@@ -236,6 +270,12 @@ def bounded(case: Case) -> bool:
 @settings(max_examples=150, deadline=None)
 def test_results_equal_the_rule(case: Case) -> None:
     check(case)
+
+
+@given(cases.filter(lambda case: bounded(case) and len(case.windows) > 2))
+@settings(max_examples=150, deadline=None)
+def test_any_tree_of_a_plan_gives_what_the_rule_says(case: Case) -> None:
+    check(case, planned=True)
 
 
 @pytest.mark.long

@@ -32,8 +32,8 @@ from thalweg.kernel.window import NEVER, Window
 
 _SLICES_A_WINDOW = 4  # a slice is at most this part of the shortest window
 _SLICE_TUPLES = 2048  # but not smaller than this many tuples, so that calls do not outweigh work
-_MEASURE_EVERY = 1 << 14  # an input's selectivities are measured once in so many of its tuples,
-_SAMPLE = 64  # on this many of them,
+_MEASURE_EVERY = 1 << 14  # an input's selectivities are measured once in so many of its tuples, or as soon
+_SAMPLE = 64  # as it has brought twice as many as the last time; on this many of them,
 _FRESH = 0.3  # and this much of what is known then comes from these
 RESULTS = 1 << 18
 """How many results are handed out at a time."""
@@ -152,7 +152,8 @@ class NWayJoin:
         self.probing = probing
         self.counters = Counters()
         self.fanout = np.full((n, n), np.nan)  # of an input's tuple in each other window: how many it meets
-        self._unmeasured = [_MEASURE_EVERY] * n
+        self._brought = [0] * n
+        self._measured = [0] * n  # what it had brought when it was last measured
         self._steps = [Step() for _ in range(n - 1)]
 
     def push(self, deltas: Sequence[Delta | None]) -> Iterator[Results]:
@@ -201,20 +202,26 @@ class NWayJoin:
 
     def _measure(self, head: int, lo: int, hi: int) -> None:
         """Let a few of an input's new tuples probe each other window alone."""
-        self._unmeasured[head] += hi - lo
-        if self._unmeasured[head] < _MEASURE_EVERY or len(self.windows) < 3:
+        if len(self.windows) < 3:
             return
-        self._unmeasured[head] = 0
+        self._brought[head] += hi - lo
+        since = self._brought[head] - self._measured[head]
+        if since < min(_MEASURE_EVERY, self._measured[head]):
+            return
+        early = self._measured[head] < _MEASURE_EVERY  # windows fill up: what was seen before is of no use
+        self._measured[head] = self._brought[head]
         window = self.windows[head]
         rows = np.linspace(lo, hi - 1, min(_SAMPLE, hi - lo)).astype(np.int64)
         key, start = window.keys(rows), window.starts(rows)
         end = start + window.span if window.span is not None else window.end[rows]
         for j, other in enumerate(self.windows):
-            if j != head and len(other):
+            if j != head and other.linked > other.first:
                 # What does not fit into the buffers is not counted: then it is more than enough.
                 found, probed, _, _ = probe(key, start, end, other, self._steps[0], (0, -1))
                 seen, before = found / max(1, probed), self.fanout[head, j]
-                self.fanout[head, j] = seen if np.isnan(before) else before + _FRESH * (seen - before)
+                self.fanout[head, j] = (
+                    seen if early or np.isnan(before) else before + _FRESH * (seen - before)
+                )
 
     def _slices(self, lows: Sequence[int]) -> Iterator[list[int]]:
         """For each slice, one past the last number of each input that belongs to it."""

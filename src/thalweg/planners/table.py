@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from thalweg.catalog.model import Catalog
 from thalweg.cost.network import Network
@@ -35,6 +35,7 @@ from thalweg.planners import (
 from thalweg.planners.partition import PARTITIONERS
 from thalweg.planners.problem import Found, NotApplicableError, Problem
 from thalweg.planners.reuse import Deployed
+from thalweg.planners.split import AUTO, MODES, split_joins
 from thalweg.query.model import Query
 
 NUMBER = ("a number",)
@@ -54,32 +55,36 @@ class Planner:
 
 
 _WIDTH = {"width": ("columns", "equal")}
+_SPLIT = {"split": MODES}
+"""Of planners that make N-way joins."""
+
+_TREE = {**_WIDTH, **_SPLIT}
 
 _PARTS = {
-    **_WIDTH,
+    **_TREE,
     "partitions": NUMBER,
     "partitioner": PARTITIONERS,
     "selection": ("heuristic", "random", "alternative"),
 }
 
-_CLUSTERS = {**_WIDTH, "max_cs": NUMBER}
+_CLUSTERS = {**_TREE, "max_cs": NUMBER}
 
 PLANNERS: tuple[Planner, ...] = (
     Planner(
         "auto", "any", "-", "the cheapest of what the others find in the time allowed",
-        auto.plan, {**_WIDTH, "seconds": NUMBER, **_PARTS, **_CLUSTERS},
+        auto.plan, {**_TREE, "seconds": NUMBER, **_PARTS, **_CLUSTERS},
     ),
     Planner(
-        "local", "tree", "mjoin", "N-way joins at the one site where all streams arise", local.plan, _WIDTH,
+        "local", "tree", "mjoin", "N-way joins at the one site where all streams arise", local.plan, _TREE,
     ),
-    Planner("simple", "tree", "pmjoin", "ships all to the site of the fastest stream", simple.plan, _WIDTH),
+    Planner("simple", "tree", "pmjoin", "ships all to the site of the fastest stream", simple.plan, _TREE),
     Planner(
         "streamjoinopt", "tree", "pmjoin", "greedy: the slowest goes where it costs least (Algorithm 1)",
-        streamjoinopt.plan, {**_WIDTH, "local": ("reducing", "always")},
+        streamjoinopt.plan, {**_TREE, "local": ("reducing", "always")},
     ),
     Planner(
         "exhaustive", "tree", "integrated", "every tree at every placement; for small problems",
-        exhaustive.plan, _WIDTH,
+        exhaustive.plan, _TREE,
     ),
     Planner(
         "top-down", "tree", "integrated", "plans on cluster representatives, then within each cluster",
@@ -95,7 +100,7 @@ PLANNERS: tuple[Planner, ...] = (
     ),
     Planner(
         "optimal", "tree", "-", "the cheapest tree over the whole network, exactly, with reuse",
-        optimal.plan, _WIDTH,
+        optimal.plan, _TREE,
     ),
     Planner(
         "pmjoin", "partitioned", "pmjoin", "a plan of its own for each part of the key space, greedy",
@@ -197,7 +202,14 @@ def make_plan(queries: Sequence[Query], catalog: Catalog, options: PlanOptions) 
     chosen = planner(options.planner)
     check_settings(chosen, options.settings)
     session = Session(catalog, options)
-    return Plan(str(options.objective), tuple(session.deploy(q, chosen) for q in queries))
+    planned = [session.deploy(q, chosen) for q in queries]
+    # Joins are split once all queries are planned: what one reuses of another is the same either way.
+    mode = options.settings.get("split", AUTO)
+    split = (
+        replace(p, deployment=split_joins(session.problem(q), p.deployment, mode))
+        for q, p in zip(queries, planned, strict=True)
+    )
+    return Plan(str(options.objective), tuple(split))
 
 
 def check_settings(chosen: Planner, settings: Mapping[str, str]) -> None:

@@ -175,7 +175,7 @@ class Builder:
         # Parts of the key space join the same sets again and again: what can be is made once.
         details = self._details.get(tuple(sets))
         if details is None:
-            details = self._details[tuple(sets)] = self._describe(mask, sets)
+            details = self._details[tuple(sets)] = self.describe(mask, sets)
         work = min(join_work(rates, sets, self.problem.catalog.costs), LARGEST)
         name = name or self.fresh("join")
         self.add(
@@ -186,7 +186,8 @@ class Builder:
         )
         return Built(name, mask, rates)
 
-    def _describe(self, mask: int, sets: Sequence[int]) -> dict[str, Any]:
+    def describe(self, mask: int, sets: Sequence[int]) -> dict[str, Any]:
+        """What a join of some sets of streams is told: its streams, attributes and conditions."""
         rates = self.problem.rates
         details: dict[str, Any] = {"streams": list(rates.names(mask)), "on": self._on(sets, rates)}
         decided = [

@@ -11,10 +11,12 @@ from thalweg.errors import UserError
 from thalweg.kernel.columns import fixed_dtype, is_bytes, stored_type
 from thalweg.kernel.keys import is_exact
 from thalweg.kernel.window import NEVER
+from thalweg.plan.deployment import Deployment
 from thalweg.programs.alias import Alias, restorable, share
 from thalweg.programs.job import Job, QueryPlan, StreamInfo, StreamPlan, TypedQuery
 from thalweg.programs.pack import TIME, KeyPart, PackPort, PackSpec
 from thalweg.programs.spec import KEY, SEQ, START, Field, JoinSpec, OutputField, Port, Target, Watched
+from thalweg.programs.trees import planned_tree
 from thalweg.query import classes
 from thalweg.query.model import Expr, Query, WindowKind, quoted
 from thalweg.query.rename import unqualified
@@ -31,11 +33,12 @@ def compile_job(
     buckets: int,
     labels: Labels,
     keep_late: bool,
+    deployments: Sequence[Deployment] = (),
 ) -> Job:
-    """Everything that is decided before the first tuple arrives."""
+    """Everything that is decided before the first tuple arrives; without plans, by the queries alone."""
     builder = _Builder(streams, buckets, labels, keep_late)
     for number, query in enumerate(queries):
-        builder.add(number, query)
+        builder.add(number, query, deployments[number] if deployments else None)
     return builder.job()
 
 
@@ -53,11 +56,14 @@ class _Builder:
     used: int = 0
     reported: set[str] = field(default_factory=set)
 
-    def add(self, number: int, typed: TypedQuery) -> None:
+    def add(self, number: int, typed: TypedQuery, deployment: Deployment | None) -> None:
         query = typed.query
         self._classes = classes(typed.equalities)
         aliases = self._aliases(typed)
-        tree = join_tree(query.aliases, self._classes)
+        if deployment is None:
+            tree = join_tree(query.aliases, self._classes)
+        else:
+            tree = planned_tree(deployment, query.aliases, self._classes)
         rows = any(i.window.kind is WindowKind.ROWS for i in query.inputs)
         # A window of rows counts its whole stream, so one bucket must see all of it.
         buckets = 1 if rows else self.buckets

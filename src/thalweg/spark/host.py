@@ -16,6 +16,7 @@ from pyspark.sql import types as t
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from thalweg.kernel.spill import SpillFolder
+from thalweg.plan.document import Plan
 from thalweg.programs.cache import OwnCache
 from thalweg.programs.compile import compile_job
 from thalweg.programs.job import Job, QueryPlan, StreamInfo, StreamPlan
@@ -127,8 +128,12 @@ def compiled(
     schemas: Mapping[str, t.StructType],
     *,
     keep_late: bool,
+    plan: Plan | None = None,
 ) -> Job:
-    """The queries as operators, one bucket a partition. A stream's number is its place in `infos`."""
+    """The queries as operators, one bucket a partition. A stream's number is its place in `infos`.
+
+    With a plan they join as it says.
+    """
     partitions = partitions_of(spark)
     return compile_job(
         [typed_query(spark, q, schemas) for q in queries],
@@ -136,6 +141,7 @@ def compiled(
         buckets=partitions,
         labels=lambda n: labels(n, partitions),
         keep_late=keep_late,
+        deployments=[q.deployment for q in plan.queries] if plan is not None else (),
     )
 
 

@@ -137,7 +137,7 @@ class _Run:
         """What runs the plan: a single site's joins are best done within a batch."""
         queries, plan, memory = self.options.queries, self.options.plan, self.options.memory
         if len({site for q in plan.queries for site in q.deployment.sites}) == 1:
-            job = compiled(self.spark, queries, infos, self.schemas, keep_late=True)
+            job = compiled(self.spark, queries, infos, self.schemas, keep_late=True, plan=plan)
             if memory is not None:
                 job = job.limited(memory.budget, memory.delay)
             return OneSite(self.spark, job, self.folder.control, self.folder.spill)

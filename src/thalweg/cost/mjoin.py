@@ -1,0 +1,68 @@
+"""MJoin's own cost expressions (appendix A): the output rate, and storing against recomputing.
+
+They are shown beside what is decided by counting (`cost/splitting.py`). Storing costs per stored result what
+a hash, a move and a comparison take; recomputing, a comparison for every combination of tuples, whether any
+two match or not. So "split" is the cheaper one almost always, even where one operator would never make most
+of these combinations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from thalweg.cost.masks import members
+from thalweg.cost.splitting import Operations, Work
+
+
+@dataclass(frozen=True)
+class StoreOrDiscard:
+    """Equations 3 and 4 in seconds: S(k, l) to keep what two parts yield, D(k, l) to find it again."""
+
+    store: float
+    discard: float
+
+    @property
+    def splits(self) -> bool:
+        """What the paper would do."""
+        return self.discard > self.store
+
+
+def store_or_discard(work: Work, parts: tuple[int, int], each: Operations) -> StoreOrDiscard:
+    """Equations 3 and 4 for a join of two parts, with what is in windows now as the sizes n_i."""
+    stored = discarded = 0.0
+    contents = work.inputs.moments[-1].content
+    for part in parts:
+        inside = members(part)
+        combinations = math.prod(contents[i] for i in inside)
+        predicates = len(inside) - 1
+        # One attribute connects them all: each predicate has the same part in how selective they are.
+        selectivity = work.share(part) ** (1 / predicates) if predicates else 1.0
+        stored += work.share(part) * combinations
+        discarded += predicates * (1 - selectivity) * combinations
+    return StoreOrDiscard(stored * (each.hash + each.move + each.compare), discarded * each.compare)
+
+
+def work_a_second(rates: Sequence[float], selectivity: float, each: Operations) -> float:
+    """The denominator of equation 2: seconds of work a second. More than one: a backlog grows (3.6)."""
+    return sum(rates) * (each.hash + each.move + each.compare * (1 + selectivity))
+
+
+def results_in_second(t: int, rates: Sequence[float], selectivity: float) -> float:
+    """The results of the t-th second, T(t).
+
+    Of the t^n combinations so far, those of the seconds before are done: t^n - (t-1)^n are left. As printed,
+    all earlier powers are subtracted, though each was only what had been there by then, and the result is
+    below zero for most t.
+
+    >>> [results_in_second(t, [2.0, 3.0, 1.0], 0.5) for t in (1, 2, 3)]
+    [3.0, 21.0, 57.0]
+    """
+    n = len(rates)
+    return selectivity * math.prod(rates) * float(t**n - (t - 1) ** n)
+
+
+def output_rate(t: int, rates: Sequence[float], selectivity: float, last: float, each: Operations) -> float:
+    """Equation 2: results per second of work; `last` is how selective all predicates but one are."""
+    return results_in_second(t, rates, selectivity) / work_a_second(rates, last, each)

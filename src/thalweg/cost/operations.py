@@ -1,0 +1,56 @@
+"""The prices of a join's operations on this machine: measured once, and kept in a small file."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from thalweg.cost.splitting import NAMES, Operations
+from thalweg.errors import UserError
+
+PLACE = "THALWEG_OPERATIONS"
+"""The environment variable that names another file."""
+
+_VERSION = 1
+
+
+def kept_at() -> Path:
+    """The file that holds them: in the user's cache folder, unless the environment names another."""
+    if named := os.environ.get(PLACE):
+        return Path(named)
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "thalweg" / "operations.json"
+
+
+def prices(path: Path | None = None) -> Operations:
+    """What was measured on this machine before; where nothing was, it is measured now and kept."""
+    path = path or kept_at()
+    if path.exists():
+        return _read(path)
+    from thalweg.cost.calibrate import measure  # takes a second to load, and is needed once
+
+    measured = measure()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f"{path.name}.{os.getpid()}")
+        seconds = dict(zip(NAMES, measured.values, strict=True))
+        draft.write_text(json.dumps({"version": _VERSION, "seconds": seconds}, indent=1) + "\n")
+        draft.replace(path)
+    except OSError:
+        pass  # nowhere to keep them: they are measured again next time
+    return measured
+
+
+def _read(path: Path) -> Operations:
+    try:
+        data = json.loads(path.read_text())
+        if data["version"] != _VERSION or set(data["seconds"]) != set(NAMES):
+            raise ValueError("other operations than these")
+        return Operations(**{name: float(data["seconds"][name]) for name in NAMES})
+    except (OSError, ValueError, KeyError, TypeError):
+        raise UserError(
+            "what the join's operations take on this machine can't be read",
+            where=str(path),
+            remedy="remove the file: it is measured again",
+        ) from None
