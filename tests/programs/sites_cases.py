@@ -13,7 +13,7 @@ import pyarrow as pa
 from tests.planners.examples import catalog, query, random_sequences, stream
 from thalweg.oracle import duck, reference
 from thalweg.plan.options import Objective, PlanOptions
-from thalweg.planners.table import Session, planner
+from thalweg.planners.table import Session, make_plan, planner
 from thalweg.programs.deploy import Deployed, deploy
 from thalweg.programs.job import StreamInfo, TypedQuery
 from thalweg.programs.network import LocalSites
@@ -245,6 +245,16 @@ def by_planner(name: str, case: Case, **settings):
     def make(asked, known):
         options = PlanOptions(name, Objective("bytes"), "n3" if case.deliver else None, settings)
         return Session(known, options).deploy(asked, planner(name)).deployment
+
+    return make
+
+
+def by_split(name: str, case: Case, mode: str):
+    """What a planner makes, with its joins split."""
+
+    def make(asked, known):
+        options = PlanOptions(name, Objective("bytes"), "n3" if case.deliver else None, {"split": mode})
+        return make_plan([asked], known, options).queries[0].deployment
 
     return make
 

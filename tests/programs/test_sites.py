@@ -12,6 +12,7 @@ from tests.programs.sites_cases import (
     Case,
     by_planner,
     by_sequences,
+    by_split,
     catalog_of,
     check,
     check_several,
@@ -69,6 +70,22 @@ def check_planner(name: str, seed: int) -> None:
     case = random_case(seed)
     settings = {"partitions": "3", **PARTS[seed % 3]} if name.startswith("pmjoin") else {}
     check(case, by_planner(name, case, **settings))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("name", ["simple", "streamjoinopt", "pmjoin"])
+def test_joins_that_are_split_give_the_same_results(name: str, seed: int) -> None:
+    case = random_case(seed)
+    make = by_split(name, case, "binary")
+    deployments = []
+
+    def noted(asked, known):
+        deployments.append(make(asked, known))
+        return deployments[-1]
+
+    check(case, noted)
+    assert {len({e.streams for e in d.edges if e.target == o.id}) for d in deployments for o in d.operators
+            if o.kind == "join"} <= {2}  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -16,9 +16,11 @@ from thalweg.bench import batch as batches
 from thalweg.bench import budget, growth, kernel, report
 from thalweg.bench import planners as planning
 from thalweg.bench import sites as sites_bench
+from thalweg.bench import split as splitting
 from thalweg.bench.data import WORKLOADS, workload
 from thalweg.bench.join import Comparison, ResultsDifferError, compare
 from thalweg.bench.side import SIDES
+from thalweg.cost.operations import prices
 from thalweg.errors import UserError
 
 HEADLINE = "1500k"
@@ -150,6 +152,25 @@ def planners(
     console.print(table)
     for line in (*done.skipped, *(["Written: " + ", ".join(map(str, paths))] if paths else [])):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+@app.command()
+def split(
+    *,
+    count: Annotated[int, typer.Option("--random", help="How many settings at random.")] = 20,
+    out: Out = Path("benchmarks/results"),
+    as_json: AsJson = False,
+) -> None:
+    """Compare one operator, binary trees and the tree that is chosen, on the kernel alone."""
+    errors = Console(stderr=True)
+    done = splitting.run(prices(), count, lambda line: errors.print(line, highlight=False))
+    paths = splitting.write(done, out)
+    if as_json:
+        print(json.dumps(splitting.to_json(done)))
+        return
+    _print(splitting.COLUMNS, splitting.rows(done))
+    Console().print(splitting.verdict(done), highlight=False, soft_wrap=True)
+    Console().print("Written: " + ", ".join(map(str, paths)), highlight=False, soft_wrap=True)
 
 
 @app.command()

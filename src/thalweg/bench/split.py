@@ -8,6 +8,8 @@ the slowest streams first, and the fastest of these counts.
 
 from __future__ import annotations
 
+import csv
+import json
 import math
 import random
 import time
@@ -15,11 +17,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from thalweg.bench.report import markdown
 from thalweg.cost.splitting import Inputs, Moment, Operations, Shape, Work
 from thalweg.kernel.nway import Delta, InputSpec
 from thalweg.kernel.tree import JoinTree
@@ -279,3 +283,60 @@ def run(each: Operations, count: int, say: Callable[[str], None]) -> list[Split]
             f" ({split.ratio:.2f}) {split.chosen.shape}"
         )
     return done
+
+
+COLUMNS = (
+    "setting",
+    "streams",
+    "one operator, s",
+    "best binary tree, s",
+    "chosen, s",
+    "to the better",
+    "tree",
+)
+
+
+def rows(done: Sequence[Split]) -> list[tuple[str, ...]]:
+    """The cells of the table."""
+    return [
+        (
+            d.setting,
+            str(d.streams),
+            *(f"{t.seconds:.3f}" for t in (d.single, d.binary, d.chosen)),
+            f"{d.ratio:.2f}",
+            str(d.chosen.shape),
+        )
+        for d in done
+    ]
+
+
+def verdict(done: Sequence[Split]) -> str:
+    """Whether the target is met."""
+    worst = max(done, key=lambda d: d.ratio)
+    met = sum(d.ratio <= TARGET for d in done)
+    return (
+        f"{met} of {len(done)} settings are within {TARGET:g} times the better of one operator and the best"
+        f" binary tree; the worst is {worst.setting} with {worst.ratio:.2f}."
+    )
+
+
+def to_json(done: Sequence[Split]) -> dict[str, Any]:
+    """As the command prints it."""
+    return {
+        "target": TARGET,
+        "worst_ratio": max(d.ratio for d in done),
+        "settings": [d.to_json() for d in done],
+    }
+
+
+def write(done: Sequence[Split], out: Path) -> list[Path]:
+    """Write split.md, split.json and split.csv."""
+    out.mkdir(parents=True, exist_ok=True)
+    paths = [out / f"split.{kind}" for kind in ("md", "json", "csv")]
+    paths[0].write_text(f"{markdown(COLUMNS, rows(done))}\n\n{verdict(done)}\n")
+    paths[1].write_text(json.dumps(to_json(done), indent=2) + "\n")
+    with paths[2].open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(COLUMNS)
+        writer.writerows(rows(done))
+    return paths

@@ -20,6 +20,23 @@ from thalweg.kernel.nway import Delta, InputSpec
 from thalweg.kernel.tree import JoinTree
 from thalweg.kernel.window import NEVER
 
+_BELIEF = 0.2
+"""How much less a price that is twice the usual one counts than a trial that takes twice what it should."""
+
+USUAL = Operations(
+    hash=25e-9,
+    move=6e-9,
+    compare=5e-9,
+    probe=20e-9,
+    found=1.5e-9,
+    take=1e-9,
+    far=7e-9,
+    grow=1e-9,
+    call=12e-6,
+    between=20e-9,
+)
+"""What the operations took on a machine of 2026."""
+
 _TIMES = 3  # each join is run so often; the fastest counts, for others may use the machine as well
 _BATCHES = 4  # in each, after the windows are full
 
@@ -47,13 +64,15 @@ TRIALS = (
     Trial((4000, 4000, 40), (200, 200, 20_000), (2, 0, 1)),
     Trial((3000,) * 5, (3000,) * 5, (0, 1, 2, 3, 4)),
     Trial((3000,) * 5, (60_000,) * 5, (0, 1, 2, 3, 4)),
-    Trial((200,) * 5, (200,) * 5, (0, 1, 2, 3, 4)),
+    Trial((200,) * 4, (200,) * 4, (((0, 1), 2), 3)),
     Trial((20_000, *(500,) * 5), (500,) * 6, (0, 1, 2, 3, 4, 5)),
     Trial((2000, 2000, 2000, 200), (400,) * 4, ((0, 1, 2), 3)),
-    Trial((3000,) * 5, (1200,) * 5, (0, 1, 2, 3, 4)),
-    Trial((3000,) * 3, (400,) * 3, (0, 1, 2)),
+    Trial((3000,) * 5, (1000,) * 5, (0, 1, 2, 3, 4)),
+    Trial((3000,) * 5, (1000,) * 5, ((0, 1), (2, 3, 4))),
+    Trial((3000,) * 3, (300,) * 3, (0, 1, 2)),
     Trial((100_000,) * 2, (100_000,) * 2, (0, 1)),
     Trial((100_000,) * 3, (100_000,) * 3, (0, 1, 2)),
+    Trial((100_000, 20_000), (20_000,) * 2, (0, 1), columns=4),
     Trial((60_000,) * 2, (60_000,) * 2, (0, 1), grows=True),
     Trial((60_000,) * 2, (60_000,) * 2, (0, 1), columns=6, grows=True),
 )
@@ -69,8 +88,19 @@ def measure() -> Operations:
     for trial in TRIALS:
         counts.append(Work(_inputs(trial)).tree(trial.shape).values)
         seconds.append(min(_run(trial) for _ in range(_TIMES)))
-    weight = 1 / np.array(seconds)  # of all trials the same part may be left unexplained
-    prices, _ = nnls(np.array(counts) * weight[:, None], np.ones(len(seconds)))
+    return _explained(np.array(counts), np.array(seconds))
+
+
+def _explained(counts: np.ndarray, seconds: np.ndarray) -> Operations:
+    """The prices that explain the times best; what trials do not tell apart costs what it usually does.
+
+    Of all trials the same part may be left unexplained.
+    """
+    usual = np.array(USUAL.values)
+    usual = usual * np.median(seconds / (counts @ usual))  # on a machine as fast as this one
+    trials = np.vstack([counts / seconds[:, None], np.diag(_BELIEF / usual)])
+    wanted = np.concatenate([np.ones(len(seconds)), np.full(len(usual), _BELIEF)])
+    prices, _ = nnls(trials, wanted)
     return Operations(*(float(p) for p in prices))
 
 

@@ -53,8 +53,8 @@ def results_in_second(t: int, rates: Sequence[float], selectivity: float) -> flo
     """The results of the t-th second, T(t).
 
     Of the t^n combinations so far, those of the seconds before are done: t^n - (t-1)^n are left. As printed,
-    all earlier powers are subtracted, though each was only what had been there by then, and the result is
-    below zero for most t.
+    all earlier powers are subtracted, though each was only what had been there by then; with four streams
+    that is below zero from the eighth second on.
 
     >>> [results_in_second(t, [2.0, 3.0, 1.0], 0.5) for t in (1, 2, 3)]
     [3.0, 21.0, 57.0]

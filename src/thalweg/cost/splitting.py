@@ -24,6 +24,7 @@ Shape = int | tuple["Shape", ...]
 _SLICE, _SLICES_A_WINDOW = 2048, 4  # how the kernel cuts a batch into slices
 _CHAINED, _LEAST_SLOTS = 0.45, 700.0  # tuples of other keys in a chain, once a hash table has outgrown these
 _STEP, _INTERVAL, _COPIES = 5, 3, 2  # numbers a combination is: in a step, beside its rows; how often copied
+_OVERLAPPED = 0.3  # what a value taken from afar costs beside a look, which must be waited for
 _CACHED = 30_000.0  # tuples of a window that a core's own cache holds
 
 
@@ -210,14 +211,17 @@ class Work:
             target = flows[j]
             if target.content <= 0 or combined <= 0:
                 return
-            found = combined * target.content * self._matching(mask, parts[j])
+            met = target.content * self._matching(mask, parts[j])
+            found = combined * met
             chained = _CHAINED * min(1.0, target.held / _LEAST_SLOTS)
             counts["probe"] += combined
             counts["compare"] += found * target.held / target.content + combined * chained
             counts["found"] += found * (_STEP + depth)
             counts["call"] += min(slices, combined)
-            looks = combined + found / target.burst
-            counts["far"] += looks * max(0.0, math.log2(max(1.0, target.held / _CACHED)))
+            # Combinations of one tuple, and tuples that came at once, look for one key: only the first far.
+            apart = min(rows, combined) / flows[head].burst
+            far = 1 + met / target.burst * (1 + _OVERLAPPED * self._columns[parts[j]])
+            counts["far"] += apart * far * _beyond_cache(target.held)
             combined, mask = found, mask | parts[j]
         counts["found"] += combined * _COPIES * (len(parts) + _INTERVAL)
         counts["take"] += combined * sum(self._columns[p] for p in parts)
@@ -233,3 +237,8 @@ class Work:
         spans = [self.inputs.span[members(p)[0]] for p in parts if not p & (p - 1)]
         wanted = batch * _SLICES_A_WINDOW / min(spans) if spans and min(spans) > 0 else 1.0
         return max(1.0, min(wanted, arriving * batch / _SLICE)) / batch
+
+
+def _beyond_cache(held: float) -> float:
+    """How often a window is twice the size of the cache."""
+    return max(0.0, math.log2(max(1.0, held / _CACHED)))
