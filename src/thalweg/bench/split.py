@@ -3,7 +3,7 @@
 The settings are those of MJoin's figure 17, whose inputs are lost, made to agree with the text of 3.6 (six
 streams, one of them of 300,000 tuples, 1 ms apart; two triplets), and others at random. Which binary tree is
 the best can't be known without running them all; the few best ones by the model run, and the one that joins
-the slowest streams first, and the fastest of these counts.
+the smallest streams first, and the fastest of these counts.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def measure(setting: Setting, each: Operations) -> Split:
     """Run all that are compared on the same tuples, in turn, and see who was fastest."""
     work = Work(setting.inputs())
     one, chosen = single(work, each), cheapest(work, each)
-    binary = list(dict.fromkeys((*best_binary(work, each, BINARY), _slow_first(setting))))
+    binary = list(dict.fromkeys((*best_binary(work, each, BINARY), _small_first(setting))))
     batches = list(_batches(setting))
     shapes = list(dict.fromkeys((one.shape, chosen.shape, *binary)))
     times: dict[Shape, float] = dict.fromkeys(shapes, math.inf)
@@ -230,9 +230,9 @@ def best_binary(work: Work, each: Operations, count: int) -> list[Shape]:
     return [shape for _, shape in known(work.inputs.all)]
 
 
-def _slow_first(setting: Setting) -> Shape:
-    """What one would write by hand: a chain with the slowest streams first, the fastest last."""
-    order = sorted(range(len(setting.streams)), key=lambda i: -setting.streams[i].delay_ms)
+def _small_first(setting: Setting) -> Shape:
+    """What one would write by hand: a chain with the smallest streams first, the largest last."""
+    order = sorted(range(len(setting.streams)), key=lambda i: setting.streams[i].tuples)
     shape: Shape = order[0]
     for i in order[1:]:
         shape = (shape, i)

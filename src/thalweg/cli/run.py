@@ -94,6 +94,8 @@ def run(
         )
     emulated = _emulated(read, made, emulate, jitter)
     options = RunOptions(parsed, read, made, out, once, master, emulated, memory)
+    for operator in (o for q in made.queries for o in q.deployment.operators if "warning" in o.details):
+        typer.echo(f"thalweg: {operator.id} {operator.details['warning']}", err=True)
 
     from thalweg.spark.run import run as run_on_spark
 

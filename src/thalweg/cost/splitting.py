@@ -35,10 +35,10 @@ class Operations:
     The paper's three (table 4) are `hash`, a tuple that is hashed into its window, `move`, a value of it
     that is put there, and `compare`, a tuple in a chain that a probe looks at. They are too few to tell what
     this kernel takes. Also counted: `probe`, a combination that looks for more in a window; `found`, a
-    number written of a combination that is made; `take`, a value taken out of a window for a result; `far`,
-    a look into a window, for each time that it is twice the size of the cache; `grow`, a value that a window
-    gets more memory for, since it never forgets; `call`, a slice of tuples handed to a window; `between`,
-    an intermediate result on its way to the next join.
+    number written of a combination that is made; `copy`, one copied of a result; `take`, a value taken out
+    of a window for a result; `far`, a look into a window, for each time that it is twice the size of the
+    cache; `grow`, a value that a window gets more memory for, since it never forgets; `call`, a slice of
+    tuples handed to a window; `between`, an intermediate result on its way to the next join.
     """
 
     hash: float = 0.0
@@ -46,6 +46,7 @@ class Operations:
     compare: float = 0.0
     probe: float = 0.0
     found: float = 0.0
+    copy: float = 0.0
     take: float = 0.0
     far: float = 0.0
     grow: float = 0.0
@@ -161,10 +162,10 @@ class Work:
                     share * m.rate[i] * math.prod(m.content[j] for j in inside if j != i) for i in inside
                 ]
                 rate = sum(headed)
-                at_once = sum(h * h / m.rate[i] for h, i in zip(headed, inside, strict=True) if h > 0)
+                times = sum(min(h, m.rate[i]) for h, i in zip(headed, inside, strict=True))
                 single = len(inside) == 1 or math.isinf(span)
                 held = content if single else max(content, rate * span)
-                flows.append(_Flow(rate, content, held, max(1.0, at_once / rate) if rate > 0 else 1.0))
+                flows.append(_Flow(rate, content, held, rate / times if times > 0 else 1.0))
             self._flows[mask] = flows
         return self._flows[mask]
 
@@ -223,7 +224,7 @@ class Work:
             far = 1 + met / target.burst * (1 + _OVERLAPPED * self._columns[parts[j]])
             counts["far"] += apart * far * _beyond_cache(target.held)
             combined, mask = found, mask | parts[j]
-        counts["found"] += combined * _COPIES * (len(parts) + _INTERVAL)
+        counts["copy"] += combined * _COPIES * (len(parts) + _INTERVAL)
         counts["take"] += combined * sum(self._columns[p] for p in parts)
 
     def _matching(self, a: int, b: int) -> float:
