@@ -84,8 +84,14 @@ def test_joins_that_are_split_give_the_same_results(name: str, seed: int) -> Non
         return deployments[-1]
 
     check(case, noted)
-    assert {len({e.streams for e in d.edges if e.target == o.id}) for d in deployments for o in d.operators
-            if o.kind == "join"} <= {2}  # fmt: skip
+    if case.shape != "chain":  # that is a tree of joins of two however it is written
+        inputs = [
+            {e.streams for e in d.edges if e.target == o.id}
+            for d in deployments
+            for o in d.operators
+            if o.kind == "join"
+        ]
+        assert {len(streams) for streams in inputs} == {2}
 
 
 @pytest.mark.parametrize("seed", range(2))
