@@ -26,9 +26,10 @@ MAY_IMPORT = {
     "spark": {"errors", "kernel", "programs", "catalog", "query", "plan"},
     "bench": {"errors", "kernel", "programs", "query", "spark", "catalog", "plan", "cost", "planners"},
     "demo": {"errors", "catalog", "query", "plan", "cost", "planners", "report"},
+    "reproduce": {"errors", "kernel", "report"},
     "cli": {
         *("errors", "catalog", "query", "plan", "cost", "planners", "report"),
-        *("oracle", "spark", "bench", "demo"),
+        *("oracle", "spark", "bench", "demo", "reproduce"),
     },
     "__init__": {"errors", "spark"},
     "__main__": {"cli"},

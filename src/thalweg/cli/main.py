@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from thalweg.cli import compare, demo, plan, run, verify
+from thalweg.cli import compare, demo, plan, reproduce, run, verify
 from thalweg.errors import RunError, UserError
 
 app = typer.Typer(
@@ -50,6 +50,7 @@ app.command("compare")(compare.compare)
 app.command("run")(run.run)
 app.command("verify")(verify.verify)
 app.command("demo")(demo.demo)
+app.command("reproduce")(reproduce.reproduce)
 
 # A group of commands with heavy imports hands its arguments on, so that the others start without them.
 _HANDED_ON: dict[str, Any] = {

@@ -1,0 +1,77 @@
+"""The files of an experiment: NAME.csv and NAME.png."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+from thalweg import report
+from thalweg.errors import UserError
+from thalweg.reproduce.outcome import Bars, Outcome, Panel
+
+_COLOURS = ("#1b6ca8", "#e09f3e", "#2a9d8f", "#c1121f", "#8e6bb0", "#7f5539")
+
+
+def write(outcome: Outcome, out: Path) -> list[Path]:
+    """Writes what was measured as CSV and as a picture."""
+    table, picture = out / f"{outcome.name}.csv", out / f"{outcome.name}.png"
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with table.open("w", newline="") as file:
+            csv.writer(file).writerows(_lines(outcome))
+    except OSError as error:
+        raise UserError(f"the figures can't be written: {error.strerror}", where=str(out)) from error
+    _draw(outcome, picture)
+    return [table, picture]
+
+
+def _lines(outcome: Outcome) -> list[tuple[Any, ...]]:
+    """The curves where there are any, else the table."""
+    curves = [(p, c) for p in outcome.panels if isinstance(p, Panel) for c in p.curves]
+    if not curves:
+        return [outcome.header, *outcome.rows]
+    lines: list[tuple[Any, ...]] = [("panel", "plan", "time", "unit", "results")]
+    for panel, curve in curves:
+        lines += [
+            (panel.title, curve.plan, f"{x:.6g}", panel.x_label, int(y))
+            for x, y in zip(curve.x, curve.results, strict=True)
+        ]
+    return lines
+
+
+def _draw(outcome: Outcome, path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    wide = max(1, len(outcome.panels))
+    figure = Figure(figsize=(1.5 + 5.5 * wide, 4.4), layout="constrained")
+    figure.suptitle(f"{outcome.name}: {outcome.title}", fontsize=10, x=0.01, ha="left")
+    for axes, panel in zip(figure.subplots(1, wide, squeeze=False)[0], outcome.panels, strict=True):
+        _bars(axes, panel) if isinstance(panel, Bars) else _curves(axes, panel)
+        axes.set_title(panel.title, fontsize=9, loc="left")
+        axes.set_xlabel(panel.x_label, fontsize=9)
+        axes.spines[["top", "right"]].set_visible(False)
+    report.save(figure, path)
+
+
+def _curves(axes: Any, panel: Panel) -> None:
+    for nth, curve in enumerate(panel.curves):
+        style = ("-", "--", ":")[nth % 3]
+        colour = _COLOURS[nth % len(_COLOURS)]
+        axes.plot(curve.x, curve.results, label=curve.plan, color=colour, linestyle=style, linewidth=1.4)
+    for mark in panel.marks:
+        axes.axvline(mark, color="#9aa5b1", linewidth=0.8, linestyle=":")
+    axes.set_ylabel("results", fontsize=9)
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False, fontsize=8)
+
+
+def _bars(axes: Any, panel: Bars) -> None:
+    names = list(panel.values)[::-1]
+    drawn = axes.barh(names, [panel.values[name] for name in names], color=_COLOURS[0], height=0.6)
+    axes.bar_label(drawn, fmt="{:,.0f}", padding=4, fontsize=8)
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.tick_params(labelsize=8)
+    axes.locator_params(axis="x", nbins=4)
+    axes.margins(x=0.25)

@@ -1,0 +1,91 @@
+"""What an experiment has found: the paper's claims beside what was measured, a table and curves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+Tell = Callable[[str], None]
+"""Who is told how far an experiment has come."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a paper says, what was measured, and whether it holds; `why` explains, above all where not."""
+
+    text: str
+    measured: str
+    holds: bool
+    why: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"claim": self.text, "measured": self.measured, "holds": self.holds, "why": self.why}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """How many results a plan had handed out, over time."""
+
+    plan: str
+    x: np.ndarray
+    results: np.ndarray
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One diagram: curves over the same axis, with marks at some of its places."""
+
+    title: str
+    x_label: str
+    curves: tuple[Curve, ...]
+    marks: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Bars:
+    """One diagram: a bar for each plan."""
+
+    title: str
+    x_label: str
+    values: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """All that one experiment has found; `setting` says what was run, and what of it is not the paper's."""
+
+    name: str
+    title: str
+    setting: tuple[str, ...]
+    claims: tuple[Claim, ...]
+    header: tuple[str, ...]
+    rows: tuple[tuple[str | int | float, ...], ...]
+    panels: tuple[Panel | Bars, ...] = field(default=(), repr=False)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "title": self.title,
+            "setting": list(self.setting),
+            "claims": [claim.to_json() for claim in self.claims],
+            "plans": [dict(zip(self.header, row, strict=True)) for row in self.rows],
+        }
+
+
+def thinned(plan: str, x: np.ndarray, results: np.ndarray, points: int = 400) -> Curve:
+    """A curve with as many points as a picture can show, the last one among them."""
+    kept = np.unique(np.linspace(0, len(x) - 1, min(points, len(x))).astype(np.int64))
+    return Curve(plan, x[kept], results[kept])
+
+
+def when(x: np.ndarray, results: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """When these shares of all results had been handed out.
+
+    >>> when(np.array([1.0, 2.0, 3.0]), np.array([0, 50, 100]), np.array([0.1, 0.5, 1])).tolist()
+    [2.0, 2.0, 3.0]
+    """
+    # A share that is whole but for rounding must not ask for the result after the last.
+    return np.asarray(x[np.searchsorted(results, np.floor(shares * results[-1] + 1e-6))])

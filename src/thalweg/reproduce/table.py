@@ -1,0 +1,48 @@
+"""All experiments in one table."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+
+from thalweg.errors import UserError
+from thalweg.reproduce.outcome import Outcome, Tell
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One experiment of a paper; its module has `run(scale, tell)`."""
+
+    name: str
+    where: str
+    about: str
+    module: str
+
+    def run(self, scale: float, tell: Tell) -> Outcome:
+        """Runs it, at a fraction of its size where the scale is below 1."""
+        found: Outcome = importlib.import_module(f"thalweg.reproduce.{self.module}").run(scale, tell)
+        return found
+
+
+_MJOIN = "MJoin (Viglas, Naughton and Burger 2003)"
+EXPERIMENTS = {
+    e.name: e
+    for e in (
+        Experiment("mjoin-table1", f"{_MJOIN}, 3.3", "operations of tree and MJoin", "mjoin_table1"),
+        Experiment("mjoin-fig11", f"{_MJOIN}, 3.2", "a stream whose rate changes", "mjoin_fig11"),
+        Experiment("mjoin-fig12", f"{_MJOIN}, 3.3", "right and wrong probing sequences", "mjoin_fig12"),
+        Experiment("mjoin-fig13", f"{_MJOIN}, 3.4", "a window join", "mjoin_fig13"),
+        Experiment("mjoin-fig15", f"{_MJOIN}, 3.5", "memory overflow, flushed in two ways", "mjoin_fig15"),
+        Experiment("mjoin-fig17", f"{_MJOIN}, 3.6", "six inputs in one operator or several", "mjoin_fig17"),
+    )
+}
+"""Every experiment by its name."""
+
+
+def named(name: str) -> list[Experiment]:
+    """The experiment with this name, or all of them."""
+    if name == "all":
+        return list(EXPERIMENTS.values())
+    if name not in EXPERIMENTS:
+        raise UserError(f"no experiment {name!r}", remedy=f"all, or one of {', '.join(EXPERIMENTS)}")
+    return [EXPERIMENTS[name]]
