@@ -46,7 +46,7 @@ bench-peers: setup
 	@$(PYTHON) benchmarks/peers/run.py
 
 clean:
-	@rm -rf demo-out build dist spark-warehouse metastore_db derby.log benchmarks/data \
+	@rm -rf demo-out reproduce-out build dist spark-warehouse metastore_db derby.log benchmarks/data \
 		examples/*/data examples/*/out examples/*/central \
 		.pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
