@@ -111,8 +111,8 @@ def _within(values, tuples, horizon):
 
 def test_all_plans_of_figure_11_have_all_results_in_their_three_phases():
     outcome = mjoin_fig11.run(0.02, silent)
-    assert len(outcome.rows) == 3
-    for _, first, second, third, written in outcome.rows:
+    assert len(outcome.rows) == 3 * 3
+    for _, _, first, second, third, written in outcome.rows:
         assert first + second + third == 2_000
         assert first > 0
         assert third > 0
@@ -216,5 +216,6 @@ def test_every_experiment_runs_in_full(name, tmp_path, capsys):
 @pytest.mark.long
 def test_the_orders_of_figures_11_and_15_hold_in_full(tmp_path):
     """These follow from what is in memory, not from this machine's speed."""
-    assert [claim.holds for claim in mjoin_fig11.run(1.0, silent).claims[:3]] == [True, True, True]
+    half = [c.holds for c in mjoin_fig11.run(1.0, silent).claims if c.text.startswith("50%")]
+    assert half[:3] == [True, True, True]
     assert mjoin_fig15.run(1.0, silent).claims[0].holds
