@@ -79,6 +79,9 @@ class _Pass:
         """Decide on one join, and put a tree in its place or write down why not."""
         groups = self._groups(operator)
         if len(groups) < 3:
+            if self.mode == BINARY:
+                about = {"tree": _text((0, 1), self._labels(groups)), "because": "asked for"}
+                self.operators[operator.id] = [_told(operator, split=about)]
             return
         assumed = self._assumed()
         if self.mode == AUTO and assumed:

@@ -15,11 +15,13 @@ _READ = frozenset(("source", "join", "sink"))
 def planned_tree(deployment: Deployment, aliases: Sequence[str], classes: Classes) -> list[Node]:
     """The nodes, inputs before those that read them; an operator on several attributes is several of them.
 
-    A plan that is not a tree of joins (probe sequences, parts of a key space, what another query yields)
-    gives the same results as the query's own tree, and nothing is shipped at one site: so that one is taken.
+    A plan that is not a tree of joins (probe sequences, parts of a key space, what another query yields), or
+    whose tree was made to save shipping and not work, gives the same results as the query's own tree, and
+    nothing is shipped at one site: so that one is taken.
     """
     own = join_tree(aliases, classes)
-    if not {o.kind for o in deployment.operators} <= _READ:
+    kinds = {o.kind for o in deployment.operators}
+    if not kinds <= _READ or not any("split" in o.details for o in deployment.operators):
         return own
     by_id = {o.id: o for o in deployment.operators}
     nodes: list[Node] = []
