@@ -4,6 +4,8 @@
 .PHONY: help setup demo test test-long lint bench bench-peers clean
 
 PYTHON := .venv/bin/python
+# What the planners measure of this machine stays in the checkout.
+export THALWEG_OPERATIONS := $(CURDIR)/.venv/operations.json
 
 help:
 	@echo "make demo         join three live streams at three sites on Spark, check the results, draw a picture"

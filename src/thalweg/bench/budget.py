@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from thalweg.bench.data import Workload
-from thalweg.bench.memory import PeakMemory
+from thalweg.bench.memory import WorkerMemory
 from thalweg.bench.watched import watched
 from thalweg.plan.options import Memory
 
@@ -28,17 +28,23 @@ SHARE = 5
 
 DELAY_US = 10_000_000
 
+SHARED = "/dev/shm/thalweg-*"
+"""Where workers share windows."""
+
 
 @dataclass(frozen=True)
 class Kept:
-    """One run: rows a second with full windows, what the windows took, and what the workers did."""
+    """One run with full windows: rows a second, and bytes."""
 
     name: str
     rows_per_s: float
     windows: int
+    """What the windows' arrays take."""
     on_disk: int
-    workers: int
-    """The most memory that the Python workers had at once, resident, each page counted once."""
+    shared: int
+    """The most memory that the workers shared for windows, resident."""
+    private: int
+    """What else the Python workers had, resident: the median over the run."""
     results: int
 
 
@@ -46,8 +52,6 @@ class Kept:
 class Comparison:
     enough: Kept
     less: Kept
-    bare: Kept
-    """With windows and keys of a thousandth, so with as many results: what workers take beside windows."""
     budget: int
 
     @property
@@ -56,13 +60,17 @@ class Comparison:
 
     @property
     def resident(self) -> int:
-        """What the workers had for windows with the budget, those of parts that were brought in too."""
-        return self.less.workers - self.bare.workers
+        """What the workers had for windows with the budget.
+
+        With enough memory all windows are in what they share; so whatever more they have of their own with
+        the budget is for parts that are brought in.
+        """
+        return self.less.shared + max(0, self.less.private - self.enough.private)
 
     def to_json(self) -> dict[str, Any]:
         """As the command prints it."""
         return {
-            "runs": [vars(run) for run in (self.enough, self.less, self.bare)],
+            "runs": [vars(run) for run in (self.enough, self.less)],
             "budget": self.budget,
             "resident_for_windows": self.resident,
             "throughput_ratio": round(self.throughput, 3),
@@ -71,31 +79,27 @@ class Comparison:
 
 
 def compare(home: Path, say: Callable[[str], None], spec: Workload = WORKLOAD) -> Comparison:
-    """The same streams with enough memory, with a fifth of it, and with windows of nearly nothing."""
+    """The same streams with enough memory, and with a fifth of what the windows took then."""
     say("with enough memory")
     enough = _run("enough", spec, home, None)
     budget = enough.windows // SHARE
     say(f"with a budget of {budget:,} bytes")
-    less = _run("a fifth", spec, home, Memory(budget, DELAY_US))
-    say("with windows of nearly nothing")
-    small = replace(
-        spec, name=f"{spec.name}-bare", window_us=spec.window_us // 1000, keys=max(1, spec.keys // 1000)
-    )
-    bare = _run("windows of a thousandth", small, home, None)
-    return Comparison(enough, less, bare, budget)
+    return Comparison(enough, _run("a fifth", spec, home, Memory(budget, DELAY_US)), budget)
 
 
 def _run(name: str, spec: Workload, home: Path, memory: Memory | None) -> Kept:
-    with PeakMemory(os.getpid(), 0.2, workers=True) as workers:
+    with WorkerMemory(os.getpid(), SHARED) as workers:
         watch, metrics = watched(spec, "one", "simple", home, memory)
     full = watch.seen[min(WARM_UP, len(watch.seen) - 3) : spec.batches]
     seconds = median(b[0] - a[0] for a, b in pairwise(full))
     rows = (full[-1][1] - full[0][1]) / (len(full) - 1)
+    private, shared = zip(*(s[1:] for s in workers.samples if s[0] > full[0][0]), strict=True)
     return Kept(
         name,
         rows / seconds,
         watch.windows,
         watch.on_disk,
-        workers.peak_bytes,
+        max(shared),
+        int(median(private)),
         sum(metrics["output_rows"].values()),
     )

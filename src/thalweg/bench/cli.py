@@ -234,19 +234,19 @@ def memory(
     if as_json:
         print(json.dumps(found.to_json()))
         return
-    header = ("memory for windows", "rows/s", "windows, MB", "on disk, MB", "workers, MB", "results")
+    header = ("memory for windows", "rows/s", "windows, MB", "on disk, MB", "resident, MB", "results")
     rows = [
         (
             run.name,
             f"{run.rows_per_s:,.0f}",
-            *(f"{size / 1e6:,.1f}" for size in (run.windows, run.on_disk, run.workers)),
+            *(f"{size / 1e6:,.1f}" for size in (run.windows, run.on_disk, resident)),
             f"{run.results:,}",
         )
-        for run in (found.enough, found.less, found.bare)
+        for run, resident in ((found.enough, found.enough.shared), (found.less, found.resident))
     ]
     text = (
-        f"With a budget of {found.budget / 1e6:,.1f} MB, workers had {found.resident / 1e6:,.1f} MB for "
-        f"windows, resident, and the run {found.throughput:.2f} of the rows a second."
+        f"With a budget of {found.budget / 1e6:,.1f} MB, workers had {found.resident / 1e6:,.1f} MB resident "
+        f"for windows, and the run {found.throughput:.2f} of the rows a second."
     )
     out.mkdir(parents=True, exist_ok=True)
     (out / "memory.md").write_text(f"{report.markdown(header, rows)}\n\n{text}\n")

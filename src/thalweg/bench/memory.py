@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
+from glob import glob
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -26,10 +29,8 @@ class PeakMemory:
     greatest shared part added once.
     """
 
-    def __init__(self, pid: int, interval_s: float = 0.5, *, workers: bool = False) -> None:
-        """With `workers`, only of the Python processes below it."""
+    def __init__(self, pid: int, interval_s: float = 0.5) -> None:
         self.peak_bytes = 0
-        self._workers = workers
         self._root = processes().Process(pid)
         self._interval_s = interval_s
         self._done = threading.Event()
@@ -52,7 +53,10 @@ class PeakMemory:
 
     def _watch(self) -> None:
         while not self._done.wait(self._interval_s):
-            self.peak_bytes = max(self.peak_bytes, self._sample())
+            self._take()
+
+    def _take(self) -> None:
+        self.peak_bytes = max(self.peak_bytes, self._sample())
 
     def _sample(self) -> int:
         psutil = processes()
@@ -61,10 +65,8 @@ class PeakMemory:
             tree = [self._root, *self._root.children(recursive=True)]
         except psutil.Error:
             return 0
-        for process in tree[1:] if self._workers else tree:
+        for process in tree:
             try:
-                if self._workers and "python" not in process.name():
-                    continue
                 full = process.memory_full_info()
             except (psutil.Error, OSError):
                 continue  # it ended meanwhile
@@ -74,3 +76,36 @@ class PeakMemory:
                 private += full.uss
                 shared = max(shared, full.rss - full.uss)
         return exact + private + shared
+
+
+class WorkerMemory(PeakMemory):
+    """Samples the memory of the Python processes below a process: what is private to them, what they share.
+
+    They share files on a memory file system, which `shared` is a pattern of.
+    """
+
+    def __init__(self, pid: int, shared: str) -> None:
+        super().__init__(pid, 0.2)
+        self.samples: list[tuple[float, int, int]] = []
+        self._shared = shared
+
+    def _take(self) -> None:
+        psutil = processes()
+        private = 0
+        for process in self._root.children(recursive=True):
+            try:
+                if "python" in process.name():
+                    private += process.memory_full_info().uss
+            except (psutil.Error, OSError):
+                continue  # it ended meanwhile
+        files = [Path(f) for folder in glob(self._shared) for f in glob(f"{folder}/**", recursive=True)]
+        held = sum(_blocks(f) for f in files)
+        self.samples.append((time.perf_counter(), private, held))
+
+
+def _blocks(path: Path) -> int:
+    """What a file takes; nothing if it is no longer there."""
+    try:
+        return path.stat().st_blocks * 512 if path.is_file() else 0
+    except OSError:
+        return 0

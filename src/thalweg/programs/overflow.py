@@ -33,7 +33,8 @@ from thalweg.programs.state import Head, Piece, Runtime, Store, log, make_join
 
 # Of the memory that may be used: how much the windows may grow to take, what they are cut down to then, what
 # they must stay below with a part for it to come back, and what those of parts that are brought in may take.
-_FULL, _CUT, _BACK, _VISIT = 0.6, 0.5, 0.4, 0.3
+# The rest is for arrays that grow, of which there are two for a moment, and for files as they are read.
+_FULL, _CUT, _BACK, _VISIT = 0.5, 0.4, 0.3, 0.2
 _ROOM = 1.4  # what windows take over what their tuples need
 _INDEX = 28  # bytes of a tuple beside its columns: key, start, the one before it in its slot, its slot
 _NONE = np.empty(0, np.int64)
