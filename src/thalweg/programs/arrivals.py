@@ -37,6 +37,7 @@ class Arrived:
     """The packets of one call."""
 
     ports: list[Arrivals]
+    group: int = 0
     resolve: list[Ends] = field(default_factory=list)
     wall: int = 0
     ended: bool = False
@@ -47,7 +48,7 @@ class Arrived:
         """Packets of one batch come in any order; neither results nor state must depend on it."""
         out = cls([Arrivals() for _ in range(ports)])
         for p in sorted(packets, key=lambda p: (p.port, p.kind, p.top or 0, p.n)):
-            out.wall = max(out.wall, p.wall)
+            out.wall, out.group = max(out.wall, p.wall), p.group
             if p.kind == Kind.END:
                 out.ended = True
             elif p.kind == Kind.IDLE:

@@ -102,7 +102,7 @@ class JoinProgram:
         if spec.slide is not None:
             cut = NEVER if bound >= NEVER else bound // spec.slide * spec.slide
             yield from self._hand_out(head, state, store, cut, arrived.wall)
-        yield from self._announce(bound, arrived.wall, arrived.resolve + learnt)
+        yield from self._announce(bound, arrived, arrived.resolve + learnt)
         state.join.expire(bounds)
         persist(spec, head, state, store, deltas, bounds)
         rows = sum(len(w) for w in state.join.windows)
@@ -224,16 +224,17 @@ class JoinProgram:
                 part = batch.take(pa.array(order[begin[b] : begin[b + 1]]))
                 yield Packet(group, target.port, Kind.DATA, part.num_rows, None, wall, batch=part)
 
-    def _announce(self, bound: int, wall: int, resolved: Sequence[Ends]) -> Iterator[Packet]:
-        """Tell the next operator, in every bucket, how far this one has come."""
+    def _announce(self, bound: int, arrived: Arrived, resolved: Sequence[Ends]) -> Iterator[Packet]:
+        """Tell the next operator, in every bucket, how far this one has come; its other buckets may differ."""
         target = self.spec.target
         if target is None:
             return
         for group in target.groups or (0,):
-            yield Packet(group, target.port, Kind.DATA, 0, bound, wall)
+            feed = arrived.group if target.groups else 0
+            yield Packet(group, target.port, Kind.DATA, 0, bound, arrived.wall, feed=feed)
             for name, seq, ends in resolved:
                 table = pa.record_batch([pa.array(ends)], names=[f"{name}|{seq}"])
-                yield Packet(group, target.port, Kind.RESOLVE, len(ends), None, wall, batch=table)
+                yield Packet(group, target.port, Kind.RESOLVE, len(ends), None, arrived.wall, batch=table)
 
     def _hold(self, head: Head, state: Runtime, store: Store, batch: pa.RecordBatch) -> None:
         for part in pieces(batch, SEGMENT_BYTES):

@@ -116,7 +116,7 @@ class Head:
     def advance(self, i: int, port: Port | Watched, tops: Mapping[int, int]) -> None:
         """Move the bound of an input by what has been heard of it; it lags with the last of its feeds."""
         if isinstance(port, Watched) or port.feeds == 1:
-            heard = max(tops.values(), default=-NEVER)
+            heard = min(tops.values(), default=-NEVER)  # the buckets of an operator are all heard at once
         else:
             feeds = self.feeds.setdefault(str(i), [-NEVER] * port.feeds)
             for feed, top in tops.items():

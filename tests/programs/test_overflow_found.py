@@ -1,0 +1,67 @@
+"""Cases of windows on disk that were wrong once."""
+
+from __future__ import annotations
+
+import random
+import weakref
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tests.programs.test_join_property import Case, job_of, query_of
+from tests.programs.test_overflow import R20, check, heads, stream
+from thalweg.programs import overflow
+from thalweg.programs.local import LocalHost
+from thalweg.query.model import Window, WindowKind
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_join_is_as_far_as_the_last_of_its_buckets(seed: int) -> None:
+    """In one bucket tuples wait on disk, in the other none: the next join must not forget what they meet."""
+    unbounded = Window(WindowKind.UNBOUNDED)
+    windows = (unbounded, unbounded, Window(WindowKind.RANGE, 0))
+    check(Case("long", windows, "chain", (0, 0, 0), 2, seed, 8, 10, 1, 0), 0, 10)
+
+
+def long_rows(rng: random.Random, n: int, begin: int) -> pa.RecordBatch:
+    return pa.record_batch(
+        [
+            pa.array(range(begin, begin + n), pa.timestamp("us", "UTC")),
+            pa.array([str(rng.randrange(1000)) for _ in range(n)]),
+            pa.array(["y" * 50_000] * n),
+            pa.array(range(begin, begin + n)),
+        ],
+        names=["ts", "x", "y", "id"],
+    )
+
+
+def test_few_long_strings_stay_within_the_budget(tmp_path: Path) -> None:
+    """Arrays have room for 1,024 rows at the least; what strings take is not to be shared among those."""
+    case = Case("string", (R20,) * 2, "star", (0, 0), 1, 1, 0, 1, 1, 0)
+    budget = 4_000_000
+    host = LocalHost(job_of(case, query_of(case)).limited(budget, 0), folder=tmp_path)
+    rng = random.Random(2)
+    for b in range(15):
+        host.push({a: long_rows(rng, 10, b * 100) for a in "ab"})
+        assert sum(w.nbytes for cache in host.caches.values() for w in cache._held.join.windows) <= budget
+    assert heads(host)[0].cold
+
+
+def test_parts_brought_in_are_gone_before_the_next_are(tmp_path: Path, monkeypatch) -> None:
+    case = Case("long", (R20,) * 3, "star", (0, 0, 0), 1, 1, 0, 1, 1, 0)
+    host = LocalHost(job_of(case, query_of(case)).limited(100_000, 0), folder=tmp_path)
+    made: list[weakref.ref] = []
+    make_join = overflow.make_join
+
+    def watched(spec):
+        assert not any(window() for window in made)
+        join = make_join(spec)
+        made.extend(weakref.ref(window) for window in join.windows)
+        return join
+
+    monkeypatch.setattr(overflow, "make_join", watched)
+    rng = random.Random(2)
+    for b in range(3):
+        host.push({a: stream(rng, 2000, 900, b * 2000, 1) for a in "abc"})
+    assert len(made) > 30
