@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from thalweg.kernel.columns import BytesColumn
 from thalweg.kernel.keys import PARTS, parts, split
 from thalweg.kernel.nway import Delta, NWayJoin, Results, others
 from thalweg.kernel.spill import Spilled, SpillFolder
@@ -243,6 +244,7 @@ class Overflow:
                 self.head.pieces += lasting
                 rows = [r[r >= w.row(n)] for r, w, n in zip(rows, join.windows, first, strict=True)]
             self._write(p, [tuples_in(*each) for each in zip(join.windows, rows, strict=True)])
+        join.windows.clear()  # who was given the join may keep it until the next ones are brought in
 
     def _alive(self, i: int, window: Window, bounds: Sequence[int]) -> np.ndarray:
         """The rows that can still meet something."""
@@ -278,8 +280,11 @@ class Overflow:
 
 
 def _a_row(window: Window) -> float:
-    """What a row of a window takes."""
-    return window.nbytes / len(window.node) if len(window.node) else 0.0
+    """What a row of a window takes: its share of the arrays, and of the strings in the rows there are."""
+    strings = [c for c in window.columns if isinstance(c, BytesColumn)]
+    arrays = window.nbytes - sum(c.arena.nbytes for c in strings)
+    rows = window.row(window.next)
+    return arrays / max(1, len(window.node)) + sum(c.used for c in strings) / max(1, rows)
 
 
 def _weight(tuples: Delta) -> int:
