@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 import weakref
 from pathlib import Path
@@ -10,7 +11,9 @@ import pyarrow as pa
 import pytest
 
 from tests.programs.test_join_property import Case, job_of, query_of
-from tests.programs.test_overflow import R20, check, heads, stream
+from tests.programs.test_overflow import R20, by_duckdb, check, heads, ids, stream
+from thalweg.errors import UserError
+from thalweg.kernel.spill import SpillFolder
 from thalweg.programs import overflow
 from thalweg.programs.local import LocalHost
 from thalweg.query.model import Window, WindowKind
@@ -65,3 +68,32 @@ def test_parts_brought_in_are_gone_before_the_next_are(tmp_path: Path, monkeypat
     for b in range(3):
         host.push({a: stream(rng, 2000, 900, b * 2000, 1) for a in "abc"})
     assert len(made) > 30
+
+
+def test_of_two_attempts_at_a_batch_either_may_count(tmp_path: Path) -> None:
+    """Spark may begin a task again beside the first attempt, and commit the one or the other."""
+    case = Case("long", (R20,) * 3, "star", (0, 0, 0), 1, 1, 0, 1, 1, 0)
+    host = LocalHost(job_of(case, query_of(case)).limited(20_000, 0), folder=tmp_path)
+    rng = random.Random(2)
+    rows = {a: [stream(rng, 500, 900, b * 500, 1) for b in range(6)] for a in "abc"}
+    for b in range(6):
+        batch = {a: rows[a][b] for a in "abc"}
+        stores, results = copy.deepcopy(host.stores), copy.deepcopy(host.results)
+        host.push(batch)
+        first = host.stores, host.results
+        host.stores, host.results = stores, results
+        host.forget()
+        host.push(batch)
+        if b % 2:
+            host.stores, host.results = first
+            host.forget()
+    assert heads(host)[0].pieces
+    host.end()
+    assert ids(host, "abc") == by_duckdb(rows)
+
+
+def test_a_folder_that_can_not_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "spill").write_text("")
+    folder = SpillFolder(tmp_path / "spill" / "7")
+    with pytest.raises(UserError, match="spill/7/x: .* could not be written"):
+        folder.write("x", pa.record_batch([pa.array([1])], names=["n"]))

@@ -6,6 +6,7 @@ its size and checksum, so that one that is missing, cut or changed is found out 
 
 from __future__ import annotations
 
+import contextlib
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -47,11 +48,12 @@ class SpillFolder:
                 writer.write_batch(batch)
         data = memoryview(sink.getvalue())
         path = self.root / name
-        self.root.mkdir(parents=True, exist_ok=True)
         try:
+            self.root.mkdir(parents=True, exist_ok=True)
             _write(path, data)
         except OSError as e:
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                path.unlink()
             raise UserError(
                 f"tuples that memory has no room for could not be written: {e.strerror}",
                 where=str(path),

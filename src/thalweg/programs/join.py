@@ -225,7 +225,7 @@ class JoinProgram:
                 yield Packet(group, target.port, Kind.DATA, part.num_rows, None, wall, batch=part)
 
     def _announce(self, bound: int, arrived: Arrived, resolved: Sequence[Ends]) -> Iterator[Packet]:
-        """Tell the next operator, in every bucket, how far this one has come; its other buckets may differ."""
+        """Tell the next operator, in every bucket, how far this bucket of this one has come."""
         target = self.spec.target
         if target is None:
             return

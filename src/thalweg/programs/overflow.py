@@ -10,7 +10,7 @@ Each result arises once: in a part, tuples are joined in the order in which they
 part is, so a result arises with the last of its members. Nothing has to be told apart by time stamps.
 
 Files are written once and listed in the head of the state, which Spark commits with the batch. What is no
-longer listed is removed in the next call, when it is certain that the batch will not be repeated.
+longer listed is removed in the next batch's call, when it is certain that this batch will not be repeated.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ class Overflow:
     ) -> Iterator[tuple[NWayJoin, Results]]:
         """Join new tuples; results come with the join that made them. In a `hurry` nothing waits."""
         for name in self.folder.names() - {p.name for p in self.head.pieces}:
-            self.folder.remove(name)
+            if self._mark not in name:
+                self.folder.remove(name)
         self._make_room(deltas)
         self.logged, fresh = self._divided(deltas)
         for found in self.state.join.push(self.logged):
@@ -71,6 +72,11 @@ class Overflow:
         for p, tuples in fresh.items():
             self._write(p, tuples, waiting=True)
         self._drop_expired(bounds)
+
+    @property
+    def _mark(self) -> str:
+        """In the names of files that are written now: what another attempt at this batch writes must stay."""
+        return f"-{self.head.nonce[:12]}-"
 
     def _drop_expired(self, bounds: Sequence[int]) -> None:
         """Forget what can meet nothing more, neither what will come nor what waits."""
@@ -274,7 +280,7 @@ class Overflow:
             ends = ends_of(self.spec.ports[i], one)
             counts[i], lasts[i] = len(one), int(ends.max())
             start, end = min(start, int(one.start.min())), min(end, int(ends.min()))
-        name = f"{p:02d}-{uuid.uuid4().hex[:12]}.arrow"
+        name = f"{p:02d}{self._mark}{uuid.uuid4().hex[:12]}.arrow"
         file = self.folder.write_all(name, [batch_of(self.spec.ports[i], one) for i, one in some])
         self.head.pieces.append(Piece(*file, p, waiting, start, end, counts, lasts))
 
