@@ -95,5 +95,5 @@ def test_of_two_attempts_at_a_batch_either_may_count(tmp_path: Path) -> None:
 def test_a_folder_that_can_not_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "spill").write_text("")
     folder = SpillFolder(tmp_path / "spill" / "7")
-    with pytest.raises(UserError, match="spill/7/x: .* could not be written"):
+    with pytest.raises(UserError, match=r"spill/7/x: .* could not be written"):
         folder.write("x", pa.record_batch([pa.array([1])], names=["n"]))

@@ -108,7 +108,7 @@ class JoinProgram:
         rows = sum(len(w) for w in state.join.windows)
         if spec.limit is not None:
             rows += disk.rows
-            yield Packet(0, 0, Kind.DISK, disk.rows_waiting, None, disk.nbytes)
+            yield Packet(0, 0, Kind.DISK, disk.rows_waiting, None, disk.nbytes, feed=arrived.group)
         yield Packet(0, 0, Kind.STATE, rows, bound, state.nbytes)
         cache.give(state)
 

@@ -44,9 +44,9 @@ class Packet:
     """`port` is an operator's input; for LATE and INPUT it is the number of the stream.
 
     `top` is, from a source, the greatest time in this part of the stream; from an operator, the bound of what
-    it can still put out. `feed` tells the streams of one port apart. `wall` is the wall clock when it was
-    packed, in microseconds. What it carries is in `batch` as long as it stays in one process, and in `data`
-    when it has to travel.
+    it can still put out. `feed` tells the streams of one port apart, and the buckets of an operator that
+    feeds one or says what it has on DISK. `wall` is the wall clock when it was packed, in microseconds. What
+    it carries is in `batch` as long as it stays in one process, and in `data` when it has to travel.
     """
 
     group: int

@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.errors import PySparkException, StreamingQueryException
@@ -104,8 +104,8 @@ class _Run:
     earlier_s: float = 0.0
     failed: Exception | None = None
     writing: int = 0
-    waiting: int = 0  # tuples that wait on disk, after the last batch
-    last_batch: float = 0.0
+    waiting: dict[str, float] = field(default_factory=dict)
+    """The buckets in which tuples wait on disk, and when each was last heard of."""
 
     def run(self) -> dict[str, Any]:
         streams = self.options.catalog.streams
@@ -119,6 +119,8 @@ class _Run:
         (self.folder.path / "late").mkdir(exist_ok=True)
         self.earlier_s = (self.folder.metrics() or {}).get("elapsed_s", 0.0)
         self._save(self.folder.tally(), complete=False)
+        if self.folder.tally()["batch"] >= 0:
+            self.waiting[""] = time.monotonic()  # something may wait since the run before
         frames = {name: live(self.spark, streams[name]) for name in names}
         finished = self._stream(frames)
         if finished and self.host.must_end:
@@ -188,11 +190,20 @@ class _Run:
         return True
 
     def _hurry(self) -> None:
-        """What waits on disk has waited long enough also when nothing comes any more."""
+        """What waits on disk has waited long enough also when nothing comes to its bucket any more."""
         memory = self.options.memory
-        if memory is not None and self.waiting and time.monotonic() - self.last_batch > memory.delay / 1e6:
-            self.waiting = 0  # until the next batch says what still waits
+        if memory is None or self.options.once or not self.waiting:
+            return
+        if time.monotonic() - min(self.waiting.values()) > memory.delay / 1e6:
+            self.waiting.clear()  # until buckets say that something waits still
             self.host.idle()
+
+    def _hear_of_waiting(self, found: Mapping[str, int]) -> None:
+        """Buckets to which a batch brings nothing say nothing; what waits there does so still."""
+        for bucket in (k for k in found if k.startswith("waiting_")):
+            self.waiting.pop(bucket, None)
+            if found[bucket]:
+                self.waiting[bucket] = time.monotonic()
 
     def _sink(self, packets: DataFrame, batch: int) -> None:
         try:
@@ -240,7 +251,7 @@ class _Run:
             tally["before"] = _added(tally["before"], tally["last"])
         peaks = {k: max(int(found[k]), tally["peaks"].get(k, 0)) for k in ("state_bytes", "disk_bytes")}
         tally.update(batch=batch, last=last, sent={**tally["sent"], **sent}, peaks=peaks)
-        self.waiting, self.last_batch = int(found["waiting_rows"]), time.monotonic()
+        self._hear_of_waiting(found)
         self.folder.save_tally(tally)
         metrics = self._save(tally, complete=False)
         read = sum(v for k, v in last.items() if k.startswith("in_"))

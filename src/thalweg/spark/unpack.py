@@ -110,7 +110,7 @@ def _report(p: Packet, streams: Sequence[str]) -> str:
     if p.kind == Kind.SENT:
         return p.bytes.decode()
     if p.kind == Kind.DISK:
-        return json.dumps({"waiting_rows": p.n, "disk_bytes": p.wall})
+        return json.dumps({"group": p.feed, "waiting_rows": p.n, "disk_bytes": p.wall})
     return json.dumps({"state_rows": p.n, "state_bytes": p.wall})
 
 
@@ -144,7 +144,8 @@ def reports(direct: Direct | None, streams: Iterable[str]) -> Any:
     stream = fn.array(*map(fn.lit, streams))[fn.col("port")].alias("stream")
     newest = fn.when(fn.col("top") != NONE, fn.col("top")).alias("newest_us")
     state = fn.struct(n.alias("state_rows"), fn.col("wall").alias("state_bytes"))
-    disk = fn.struct(n.alias("waiting_rows"), fn.col("wall").alias("disk_bytes"))
+    group, size = fn.col("feed").alias("group"), fn.col("wall").alias("disk_bytes")
+    disk = fn.struct(group, n.alias("waiting_rows"), size)
     said = (
         fn.when(kind == int(Kind.INPUT), fn.to_json(fn.struct(stream, n.alias("read"), newest)))
         .when(kind == int(Kind.LATE), fn.to_json(fn.struct(stream, n.alias("late"))))
@@ -155,12 +156,12 @@ def reports(direct: Direct | None, streams: Iterable[str]) -> Any:
     return fn.collect_list(said).alias("reports")
 
 
-_HELD = ("state_rows", "state_bytes", "waiting_rows", "disk_bytes")
-"""What operators say of their windows: in memory and on disk together, in memory, what waits, on disk."""
+_HELD = ("state_rows", "state_bytes", "disk_bytes")
+"""What operators say of their windows: in memory and on disk together, in memory, on disk."""
 
 
 def counts(said: Iterable[str], streams: Iterable[str]) -> dict[str, int]:
-    """Rows in and late for each stream, what the state holds, and the greatest time seen."""
+    """Rows in and late for each stream, what the state holds, what waits by group, the greatest time seen."""
     out = {f"{what}_{name}": 0 for name in streams for what in ("in", "late")}
     out |= {**dict.fromkeys(_HELD, 0), "top": NONE}
     for report in map(json.loads, said):
@@ -170,6 +171,8 @@ def counts(said: Iterable[str], streams: Iterable[str]) -> dict[str, int]:
         if "whole" in report:  # what would have been sent, had this site sent all
             name = f"whole_{report['whole']}"
             out[name] = out.get(name, 0) + report["payload"]
+        if "waiting_rows" in report:
+            out[f"waiting_{report['group']}"] = report["waiting_rows"]
         for counted in _HELD:
             out[counted] += report.get(counted, 0)
         out["top"] = max(out["top"], report.get("newest_us", NONE))
