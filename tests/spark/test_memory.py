@@ -92,6 +92,10 @@ def test_a_join_with_little_memory(spark, tmp_path, feeds):
     found, _ = drained(joined.selectExpr("a_id", "b_id", "c_id", "result_time"), tmp_path / "checkpoint")
     assert found == expected(SQL, feeds)
     assert list((tmp_path / "spill").rglob("*.arrow"))
+    # Another query over the same join has files of its own.
+    again, _ = drained(joined.selectExpr("a_id", "b_id", "c_id", "result_time"), tmp_path / "other")
+    assert again == found
+    assert len({p.relative_to(tmp_path / "spill").parts[0] for p in tmp_path.rglob("*.arrow")}) == 2
 
 
 def test_a_budget_without_a_folder_is_refused(spark, feeds, tmp_path):

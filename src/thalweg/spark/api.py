@@ -38,8 +38,8 @@ def join(
     late there, and tuples without a time take no part.
 
     `memory_budget` is what the windows may take on a machine, in bytes or as text ("500 MB"); what there is
-    no room for goes to files in the folder `spill`. These are part of the query's state: the folder belongs
-    to one checkpoint, and all machines must see it. Static DataFrames are joined without a limit.
+    no room for goes to files in the folder `spill`. These are part of the query's state, as its checkpoint
+    is, and all machines must see them. Static DataFrames are joined without a limit.
     """
     _check_streams(streams, "thalweg.join")
     if len(streams) < 2:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
@@ -112,8 +113,12 @@ class _Joins(Processor):
 
 
 def spill_of(spill: Path | None, group: int) -> SpillFolder | None:
-    """Where a bucket's tuples go that memory has no room for."""
-    return None if spill is None else SpillFolder(spill / str(group))
+    """Where a bucket's tuples go that memory has no room for. They are state: apart for each checkpoint."""
+    if spill is None:
+        return None
+    context = TaskContext.get()
+    query = context and context.getLocalProperty("sql.streaming.queryId")
+    return SpillFolder(spill / (query or "query") / str(group))
 
 
 def frames_of(packets: Iterable[Packet]) -> Iterator[pd.DataFrame]:
