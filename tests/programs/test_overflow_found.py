@@ -12,10 +12,12 @@ import pytest
 
 from tests.programs.test_join_property import Case, job_of, query_of
 from tests.programs.test_overflow import R20, by_duckdb, check, heads, ids, stream
+from tests.programs.test_programs import PAIR, found, job, ranged, rows
 from thalweg.errors import UserError
 from thalweg.kernel.spill import SpillFolder
 from thalweg.programs import overflow
 from thalweg.programs.local import LocalHost
+from thalweg.programs.packet import Kind
 from thalweg.query.model import Window, WindowKind
 
 
@@ -97,3 +99,19 @@ def test_a_folder_that_can_not_be_made_is_named(tmp_path: Path) -> None:
     folder = SpillFolder(tmp_path / "spill" / "7")
     with pytest.raises(UserError, match=r"spill/7/x: .* could not be written"):
         folder.write("x", pa.record_batch([pa.array([1])], names=["n"]))
+
+
+@pytest.mark.parametrize("budget", [0, 10**9])
+def test_joins_of_a_query_judge_an_idle_stream_alike_whatever_waits(tmp_path: Path, budget: int) -> None:
+    """A stream under two aliases: what is late for the one must be late for the other."""
+    inputs = (ranged("a", "s", 10_000), ranged("x", "t", 10_000), ranged("y", "t", 10_000))
+    equal = (("a.k", "x.k"), ("x.j", "y.k"))
+    made = job(inputs, columns=PAIR, equal=equal, buckets=1, idle=30, order=())
+    host = LocalHost(made.limited(budget, 10**9), folder=tmp_path)
+    host.push({"s": rows((0, 1, 1, 1), columns=PAIR), "t": rows((0, 1, 1, 1), columns=PAIR)}, wall=1000)
+    for step in range(1, 50):  # only s goes on, and t is taken to be as far
+        host.push({"s": rows((10 * step, 2, 2, step), columns=PAIR)}, wall=1000 + step)
+    host.push({"t": rows((50, 1, 1, 2), columns=PAIR)}, wall=1050)
+    host.end()
+    assert sum(host.counted.get((Kind.LATE, n), 0) for n in (0, 1)) == 1
+    assert found(host, "a", "x", "y") == [(1, 1, 1)]

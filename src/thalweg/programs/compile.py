@@ -118,10 +118,10 @@ class _Builder:
     def _watch(
         self, aliases: Mapping[str, Alias], node: Node, groups: Sequence[int], stage: int
     ) -> tuple[Watched, ...]:
-        """Streams of the query that this join does not read; where any may fall idle, it hears of them."""
+        """Streams of the query that are no inputs of this join; where any may fall idle, it hears of them."""
         if all(a.info.idle is None for a in aliases.values()):
             return ()
-        own = {aliases[alias].info.name for alias in node.aliases}
+        own = {aliases[i].info.name for i in node.inputs if isinstance(i, str)}
         infos = {a.info.name: a.info for a in aliases.values() if a.info.name not in own}
         for i, name in enumerate(infos):
             heard = self.watchers.setdefault(name, [])

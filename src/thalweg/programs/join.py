@@ -125,7 +125,12 @@ class JoinProgram:
             s.idle is not None and arrived.wall - since >= s.idle
             for s, since in zip(sources, head.walls, strict=True)
         ]
-        active = [b for b, still in zip(head.bounds, silent, strict=True) if not still]
+        # How far another join has come does not count: what waits there on disk may hold it back.
+        active = [
+            b
+            for s, b, still in zip(sources, head.bounds, silent, strict=True)
+            if not still and (isinstance(s, Watched) or s.stream is not None)
+        ]
         for i, still in enumerate(silent):
             if head.ended:
                 head.bounds[i] = NEVER
