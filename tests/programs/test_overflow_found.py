@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import random
 import weakref
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,14 +17,23 @@ from tests.programs.test_programs import PAIR, found, job, ranged, rows
 from thalweg.errors import UserError
 from thalweg.kernel.spill import SpillFolder
 from thalweg.programs import overflow
+from thalweg.programs.job import Job, limited
 from thalweg.programs.local import LocalHost
 from thalweg.programs.packet import Kind
+from thalweg.programs.spec import Limit
+from thalweg.programs.state import Head
 from thalweg.query.model import Window, WindowKind
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_join_is_as_far_as_the_last_of_its_buckets(seed: int) -> None:
+def test_a_join_is_as_far_as_the_last_of_its_buckets(seed: int, monkeypatch) -> None:
     """In one bucket tuples wait on disk, in the other none: the next join must not forget what they meet."""
+
+    def all_wait(job: Job, budget: int, delay: int) -> Job:
+        limit = Limit(budget, delay)
+        return replace(job, stages=tuple({g: limited(s, limit) for g, s in st.items()} for st in job.stages))
+
+    monkeypatch.setattr(Job, "limited", all_wait)
     unbounded = Window(WindowKind.UNBOUNDED)
     windows = (unbounded, unbounded, Window(WindowKind.RANGE, 0))
     check(Case("long", windows, "chain", (0, 0, 0), 2, seed, 8, 10, 1, 0), 0, 10)
@@ -115,3 +125,30 @@ def test_joins_of_a_query_judge_an_idle_stream_alike_whatever_waits(tmp_path: Pa
     host.end()
     assert sum(host.counted.get((Kind.LATE, n), 0) for n in (0, 1)) == 1
     assert found(host, "a", "x", "y") == [(1, 1, 1)]
+
+
+def test_what_a_join_sends_to_another_does_not_depend_on_what_is_at_hand(tmp_path: Path) -> None:
+    """After the loss of a machine Spark repeats a part of a batch: who was sent something may keep that."""
+    case = Case("long", (R20,) * 3, "chain", (0, 0, 0), 1, 1, 0, 1, 1, 0)
+    host = LocalHost(job_of(case, query_of(case)).limited(700_000, 3000), folder=tmp_path)
+    (group,) = host.job.stages[1]
+    rng = random.Random(1)
+    for b in range(14):
+        batch = {a: stream(rng, 300, 3000, b * 300, 1) for a in "abc"}
+        for one in "abc":
+            at = batch[one].schema.get_field_index("y")
+            batch[one] = batch[one].set_column(at, "y", pa.array(rng.choices(range(3000), k=300)))
+        stores = copy.deepcopy(host.stores)
+        host.push(batch)
+        first = host.stores, host.caches, arrived(host, group)
+        host.stores, host.caches = stores, {}
+        host.push(batch)
+        assert arrived(host, group) == first[2]
+        host.stores, host.caches, _ = first
+    assert any(head.cold for head in heads(host))
+
+
+def arrived(host: LocalHost, group: int) -> int:
+    """How many tuples a join has, in memory and on disk."""
+    head = Head.parse(host.stores[group].get(0), 0)
+    return sum(len(w) for w in host.caches[group]._held.join.windows) + sum(p.rows for p in head.pieces)

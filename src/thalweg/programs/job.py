@@ -69,9 +69,16 @@ class Job:
         return any(spec.waits for stage in self.stages for spec in stage.values())
 
     def limited(self, budget: int, delay: int) -> Job:
-        """The same, with windows that take no more memory than this on a machine, all together."""
-        limit = Limit(budget // sum(map(len, self.stages)), delay)
-        stages = [{group: limited(spec, limit) for group, spec in stage.items()} for stage in self.stages]
+        """The same, with windows that take no more memory than this on a machine, all together.
+
+        Tuples wait only in joins that feed no other: which ones wait depends on whether windows were at hand
+        or rebuilt, and where only a part of a batch is repeated, another join has had what was sent before.
+        """
+        share = budget // sum(map(len, self.stages))
+        stages = [
+            {g: limited(s, Limit(share, 0 if s.target else delay)) for g, s in stage.items()}
+            for stage in self.stages
+        ]
         return replace(self, stages=tuple(stages))
 
 
