@@ -28,7 +28,7 @@ SHARE = 5
 
 DELAY_US = 10_000_000
 
-SHARED = "/dev/shm/thalweg-*"
+SHARED = Path("/dev/shm/thalweg-*")
 """Where workers share windows."""
 
 
@@ -39,12 +39,12 @@ class Kept:
     name: str
     rows_per_s: float
     windows: int
-    """What the windows' arrays take."""
+    """The most that the windows' arrays took, those of parts that were brought in too."""
     on_disk: int
     shared: int
     """The most memory that the workers shared for windows, resident."""
-    private: int
-    """What else the Python workers had, resident: the median over the run."""
+    workers: int
+    """All that the Python workers had, resident: the median, with full windows."""
     results: int
 
 
@@ -58,21 +58,12 @@ class Comparison:
     def throughput(self) -> float:
         return self.less.rows_per_s / self.enough.rows_per_s
 
-    @property
-    def resident(self) -> int:
-        """What the workers had for windows with the budget.
-
-        With enough memory all windows are in what they share; so whatever more they have of their own with
-        the budget is for parts that are brought in.
-        """
-        return self.less.shared + max(0, self.less.private - self.enough.private)
-
     def to_json(self) -> dict[str, Any]:
         """As the command prints it."""
         return {
             "runs": [vars(run) for run in (self.enough, self.less)],
             "budget": self.budget,
-            "resident_for_windows": self.resident,
+            "kept": max(self.less.windows, self.less.shared) <= self.budget,
             "throughput_ratio": round(self.throughput, 3),
             "same_results": self.enough.results == self.less.results,
         }
@@ -88,7 +79,8 @@ def compare(home: Path, say: Callable[[str], None], spec: Workload = WORKLOAD) -
 
 
 def _run(name: str, spec: Workload, home: Path, memory: Memory | None) -> Kept:
-    with WorkerMemory(os.getpid(), SHARED) as workers:
+    workers = WorkerMemory(os.getpid(), SHARED)
+    with workers:
         watch, metrics = watched(spec, "one", "simple", home, memory)
     full = watch.seen[min(WARM_UP, len(watch.seen) - 3) : spec.batches]
     seconds = median(b[0] - a[0] for a, b in pairwise(full))
@@ -100,6 +92,6 @@ def _run(name: str, spec: Workload, home: Path, memory: Memory | None) -> Kept:
         watch.windows,
         watch.on_disk,
         max(shared),
-        int(median(private)),
+        int(median(p + s for p, s in zip(private, shared, strict=True))),
         sum(metrics["output_rows"].values()),
     )

@@ -234,19 +234,28 @@ def memory(
     if as_json:
         print(json.dumps(found.to_json()))
         return
-    header = ("memory for windows", "rows/s", "windows, MB", "on disk, MB", "resident, MB", "results")
+    header = (
+        "memory for windows",
+        "rows/s",
+        "windows, MB",
+        "shared, MB",
+        "on disk, MB",
+        "workers, MB",
+        "results",
+    )
     rows = [
         (
             run.name,
             f"{run.rows_per_s:,.0f}",
-            *(f"{size / 1e6:,.1f}" for size in (run.windows, run.on_disk, resident)),
+            *(f"{size / 1e6:,.1f}" for size in (run.windows, run.shared, run.on_disk, run.workers)),
             f"{run.results:,}",
         )
-        for run, resident in ((found.enough, found.enough.shared), (found.less, found.resident))
+        for run in (found.enough, found.less)
     ]
     text = (
-        f"With a budget of {found.budget / 1e6:,.1f} MB, workers had {found.resident / 1e6:,.1f} MB resident "
-        f"for windows, and the run {found.throughput:.2f} of the rows a second."
+        f"With a budget of {found.budget / 1e6:,.1f} MB windows took {found.less.windows / 1e6:,.1f} MB at most, "
+        f"of which {found.less.shared / 1e6:,.1f} MB resident in what workers share, and the run made "
+        f"{found.throughput:.2f} of the rows a second."
     )
     out.mkdir(parents=True, exist_ok=True)
     (out / "memory.md").write_text(f"{report.markdown(header, rows)}\n\n{text}\n")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from glob import glob
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -81,10 +80,10 @@ class PeakMemory:
 class WorkerMemory(PeakMemory):
     """Samples the memory of the Python processes below a process: what is private to them, what they share.
 
-    They share files on a memory file system, which `shared` is a pattern of.
+    They share files on a memory file system, in folders of which `shared` is a pattern.
     """
 
-    def __init__(self, pid: int, shared: str) -> None:
+    def __init__(self, pid: int, shared: Path) -> None:
         super().__init__(pid, 0.2)
         self.samples: list[tuple[float, int, int]] = []
         self._shared = shared
@@ -98,8 +97,9 @@ class WorkerMemory(PeakMemory):
                     private += process.memory_full_info().uss
             except (psutil.Error, OSError):
                 continue  # it ended meanwhile
-        files = [Path(f) for folder in glob(self._shared) for f in glob(f"{folder}/**", recursive=True)]
-        held = sum(_blocks(f) for f in files)
+        held = sum(
+            _blocks(f) for folder in self._shared.parent.glob(self._shared.name) for f in folder.rglob("*")
+        )
         self.samples.append((time.perf_counter(), private, held))
 
 

@@ -106,10 +106,11 @@ class JoinProgram:
         state.join.expire(bounds)
         persist(spec, head, state, store, deltas, bounds)
         rows = sum(len(w) for w in state.join.windows)
+        held = state.nbytes
         if spec.limit is not None:
-            rows += disk.rows
+            rows, held = rows + disk.rows, held + disk.visited
             yield Packet(0, 0, Kind.DISK, disk.rows_waiting, None, disk.nbytes, feed=arrived.group)
-        yield Packet(0, 0, Kind.STATE, rows, bound, state.nbytes)
+        yield Packet(0, 0, Kind.STATE, rows, bound, held)
         cache.give(state)
 
     def _advance(self, head: Head, arrived: Arrived) -> None:

@@ -54,6 +54,8 @@ class Overflow:
     folder: SpillFolder
     logged: list[Delta | None] = field(default_factory=list)
     """After `push`: the new tuples in memory, which are not yet in the state."""
+    visited: int = 0
+    """The most that windows of parts that were brought in have taken."""
 
     def push(
         self, deltas: Sequence[Delta | None], bounds: Sequence[int], hurry: bool
@@ -231,6 +233,7 @@ class Overflow:
         deltas = [delta(port, merge(b)) if b else None for port, b in zip(self.spec.ports, new, strict=True)]
         for found in join.push(deltas):
             yield join, found
+        self.visited = max(self.visited, sum(w.nbytes for w in join.windows))
         alive = [self._alive(i, window, bounds) for i, window in enumerate(join.windows)]
         of_parts = [
             {p: rows[own] for p, own in _by_part(parts(w.keys(rows)), group)}
