@@ -234,15 +234,8 @@ def memory(
     if as_json:
         print(json.dumps(found.to_json()))
         return
-    header = (
-        "memory for windows",
-        "rows/s",
-        "windows, MB",
-        "shared, MB",
-        "on disk, MB",
-        "workers, MB",
-        "results",
-    )
+    sizes = ("windows, MB", "shared, MB", "on disk, MB", "workers, MB")
+    header = ("memory", "rows/s", *sizes, "results")
     rows = [
         (
             run.name,
@@ -253,9 +246,9 @@ def memory(
         for run in (found.enough, found.less)
     ]
     text = (
-        f"With a budget of {found.budget / 1e6:,.1f} MB windows took {found.less.windows / 1e6:,.1f} MB at most, "
-        f"of which {found.less.shared / 1e6:,.1f} MB resident in what workers share, and the run made "
-        f"{found.throughput:.2f} of the rows a second."
+        f"With a budget of {found.budget / 1e6:,.1f} MB, windows took {found.less.windows / 1e6:,.1f} MB at "
+        f"most, and the run made {found.throughput:.2f} of the rows a second. Resident in what workers share "
+        f"were {found.less.shared / 1e6:,.1f} MB at most."
     )
     out.mkdir(parents=True, exist_ok=True)
     (out / "memory.md").write_text(f"{report.markdown(header, rows)}\n\n{text}\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from pathlib import Path
+from stat import S_ISREG
 from types import TracebackType
 from typing import Any
 
@@ -86,7 +87,7 @@ class WorkerMemory(PeakMemory):
     def __init__(self, pid: int, shared: Path) -> None:
         super().__init__(pid, 0.2)
         self.samples: list[tuple[float, int, int]] = []
-        self._shared = shared
+        self._shared, self._begun = shared, time.time()
 
     def _take(self) -> None:
         psutil = processes()
@@ -97,15 +98,15 @@ class WorkerMemory(PeakMemory):
                     private += process.memory_full_info().uss
             except (psutil.Error, OSError):
                 continue  # it ended meanwhile
-        held = sum(
-            _blocks(f) for folder in self._shared.parent.glob(self._shared.name) for f in folder.rglob("*")
-        )
+        folders = self._shared.parent.glob(self._shared.name)
+        held = sum(_blocks(f, self._begun) for folder in folders for f in folder.rglob("*"))
         self.samples.append((time.perf_counter(), private, held))
 
 
-def _blocks(path: Path) -> int:
-    """What a file takes; nothing if it is no longer there."""
+def _blocks(path: Path, since: float) -> int:
+    """What a file takes; nothing if it is older, as those of another run are, or no longer there."""
     try:
-        return path.stat().st_blocks * 512 if path.is_file() else 0
+        known = path.stat()
     except OSError:
         return 0
+    return known.st_blocks * 512 if S_ISREG(known.st_mode) and known.st_ctime >= since else 0
