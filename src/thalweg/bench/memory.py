@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from pathlib import Path
@@ -98,8 +99,13 @@ class WorkerMemory(PeakMemory):
                     private += process.memory_full_info().uss
             except (psutil.Error, OSError):
                 continue  # it ended meanwhile
-        folders = self._shared.parent.glob(self._shared.name)
-        held = sum(_blocks(f, self._begun) for folder in folders for f in folder.rglob("*"))
+        found = (
+            Path(folder, name)
+            for root in self._shared.parent.glob(self._shared.name)
+            for folder, _, names in os.walk(root)  # which minds no folder that goes meanwhile
+            for name in names
+        )
+        held = sum(_blocks(file, self._begun) for file in found)
         self.samples.append((time.perf_counter(), private, held))
 
 
