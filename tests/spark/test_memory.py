@@ -112,6 +112,7 @@ def test_a_budget_without_a_folder_is_refused(spark, feeds, tmp_path):
     [
         (SQL, ("--memory-budget", "0"), "is not a size"),
         (SQL, ("--memory-budget", "5 XB"), "is not a size"),
+        (SQL, ("--spill-delay", "5 seconds"), "without a --memory-budget"),
         (SQL, ("--memory-budget", "5 MB", "--spill-delay", "5"), "no unit"),
         (SQL.replace("RANGE 20 SECONDS", "ROWS 5"), ("--memory-budget", "5 MB"), "windows of rows"),
     ],

@@ -60,13 +60,14 @@ def run(
         ),
     ] = None,
     spill_delay: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--spill-delay",
             metavar="DURATION",
-            help="With a memory budget: how much later results may come out than they could.",
+            help="With a memory budget: how much later results may come out than they could; 10 seconds "
+            "unless given.",
         ),
-    ] = "10 seconds",
+    ] = None,
     as_json: given.AsJson = False,
 ) -> None:
     """Run queries on Spark; started again on the same folder, a run goes on where it stopped."""
@@ -88,10 +89,10 @@ def run(
     made = _plan(parsed, read, plan, wanted)
     memory = None
     if memory_budget is not None:
-        memory = Memory(
-            parse_size(memory_budget, where="--memory-budget"),
-            parse_duration(spill_delay, where="--spill-delay"),
-        )
+        budget = parse_size(memory_budget, where="--memory-budget")
+        memory = Memory(budget, parse_duration(spill_delay or "10 seconds", where="--spill-delay"))
+    elif spill_delay is not None:
+        raise UserError("nothing is on disk without a --memory-budget", where="--spill-delay")
     emulated = _emulated(read, made, emulate, jitter)
     options = RunOptions(parsed, read, made, out, once, master, emulated, memory)
     for operator in (o for q in made.queries for o in q.deployment.operators if "warning" in o.details):

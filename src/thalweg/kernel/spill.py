@@ -68,10 +68,10 @@ class SpillFolder:
             data = path.read_bytes()
         except OSError as e:
             raise _bad(path, f"can't be read: {e.strerror}") from None
-        if len(data) != spilled.size or zlib.crc32(data) != spilled.checksum:
-            raise _bad(
-                path, f"is damaged: it has {len(data)} bytes and should have {spilled.size}, or others"
-            )
+        if len(data) != spilled.size:
+            raise _bad(path, f"is damaged: it has {len(data)} bytes, and {spilled.size} were written")
+        if zlib.crc32(data) != spilled.checksum:
+            raise _bad(path, "is damaged: its checksum is another")
         found, source = [], pa.BufferReader(data)
         while source.tell() < len(data):
             with pa.ipc.open_stream(source) as reader:

@@ -16,6 +16,7 @@ longer listed is removed in the next batch's call, when it is certain that this 
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -40,6 +41,7 @@ _ROOM = 1.4  # what windows take over what their tuples need
 _INDEX = 28  # bytes of a tuple beside its columns: key, start, the one before it in its slot, its slot
 _NONE = np.empty(0, np.int64)
 _FILES = 4  # so many files of a part become one
+_WAITING = 16  # a part with so many files of tuples that wait is due
 
 
 @dataclass
@@ -178,6 +180,8 @@ class Overflow:
         ports = self.spec.ports
         now = max(b + port.lateness for b, port in zip(bounds, ports, strict=True))
         due = {p.part for p in self.head.pieces if p.waiting and self._late(p.start, p.end, now)}
+        files = Counter(p.part for p in self.head.pieces if p.waiting)
+        due |= {p for p, count in files.items() if count >= _WAITING}
         for p, tuples in fresh.items():
             for port, one in zip(ports, tuples, strict=True):
                 if one is not None and self._late(int(one.start.min()), int(ends_of(port, one).min()), now):
