@@ -148,18 +148,18 @@ def test_the_metrics_are_exact(complete, feeds):
     }
 
 
-def test_a_further_run_says_so_and_changes_nothing(complete, place, command):
+def test_a_further_run_says_so_and_changes_nothing(complete, place, thalweg):
     before = files_of(place / "out")
-    code, out, err = command(*RUN, cwd=place)
+    code, out, err = thalweg(*RUN, cwd=place)
     assert code == 0
     assert "complete" in err + out
     assert files_of(place / "out") == before
-    code, out, _ = command(*RUN, "--json", cwd=place)
+    code, out, _ = thalweg(*RUN, "--json", cwd=place)
     assert (code, json.loads(out)) == (0, json.loads(complete[0]))
     assert files_of(place / "out") == before
 
 
-def test_other_queries_or_another_catalog_are_refused(complete, place, command):
+def test_other_queries_or_another_catalog_are_refused(complete, place, thalweg):
     before = files_of(place / "out")
     (place / "changed").mkdir()
     (place / "changed" / "q1.sql").write_text(Q1.replace("5 SECONDS", "6 SECONDS"))
@@ -172,7 +172,7 @@ def test_other_queries_or_another_catalog_are_refused(complete, place, command):
         (("run", "q1.sql", *tail), "quer"),
         ((*RUN[:5], "other.yaml", *RUN[6:]), "catalog"),
     ):
-        code, out, err = command(*arguments, cwd=place)
+        code, out, err = thalweg(*arguments, cwd=place)
         assert (code, out) == (2, "")
         assert message in one_message(err)
     assert files_of(place / "out") == before
@@ -189,8 +189,8 @@ def test_verify(complete, place, command):
         assert verdict["expected"] == verdict["found"] == sum(results_of(place / "out", name).values())
 
 
-def test_verify_of_text_formats(complete, place, command):
-    code, out, err = command(
+def test_verify_of_text_formats(complete, place, thalweg):
+    code, out, err = thalweg(
         "verify", "q2.sql", "--catalog", "catalog.yaml", "--out", "out", "--json", cwd=place
     )
     assert code == 0, err
@@ -216,28 +216,28 @@ def test_verify_sees_a_row_that_was_tampered_with(complete, place, command, chan
     assert len(verdict["examples"]) == 1
 
 
-def test_a_folder_with_other_files_is_refused(place, command):
+def test_a_folder_with_other_files_is_refused(place, thalweg):
     (place / "mine").mkdir()
     (place / "mine" / "letter.txt").write_text("dear")
-    code, out, err = command(*RUN[:7], "mine", "--once", cwd=place)
+    code, out, err = thalweg(*RUN[:7], "mine", "--once", cwd=place)
     assert (code, out) == (2, "")
     assert "mine" in one_message(err)
     assert [p.name for p in (place / "mine").iterdir()] == ["letter.txt"]
 
 
-def test_a_source_that_is_not_there_is_named(tmp_path, command):
+def test_a_source_that_is_not_there_is_named(tmp_path, thalweg):
     feeds = {n: Feed({"ts": "timestamp", "k": "int"}, [rows("ts k", (1, 1))]) for n in "ab"}
     feeds["a"].write(tmp_path / "data" / "a")
     (tmp_path / "catalog.yaml").write_text(catalog_yaml(feeds))
     (tmp_path / "q.sql").write_text("SELECT a.k FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k = b.k")
-    code, out, err = command(
+    code, out, err = thalweg(
         "run", "q.sql", "--catalog", "catalog.yaml", "--out", "out", "--once", cwd=tmp_path
     )
     assert (code, out) == (2, ""), err
     assert "data/b" in one_message(err)
 
 
-def test_tuples_that_rows_can_not_order_are_named(tmp_path, command):
+def test_tuples_that_rows_can_not_order_are_named(tmp_path, thalweg):
     columns = {"ts": "timestamp", "k": "int", "seq": "int"}
     feeds = {
         n: Feed(
@@ -249,7 +249,7 @@ def test_tuples_that_rows_can_not_order_are_named(tmp_path, command):
     (tmp_path / "catalog.yaml").write_text(catalog_yaml(feeds))
     (tmp_path / "q.sql").write_text("SELECT a.k FROM a [ROWS 3], b [RANGE 1 SECOND] WHERE a.k = b.k")
     run = ("run", "q.sql", "--catalog", "catalog.yaml", "--out", "out", "--once", "--json")
-    code, out, err = command(*run, cwd=tmp_path)
+    code, out, err = thalweg(*run, cwd=tmp_path)
     assert (code, out) == (2, ""), err
     message = one_message(err)
     assert "1970-01-01T00:00:01" in message
@@ -257,13 +257,13 @@ def test_tuples_that_rows_can_not_order_are_named(tmp_path, command):
     assert "stream a" in message
 
 
-def test_data_that_an_expression_does_not_fit_is_told_in_a_line(tmp_path, command):
+def test_data_that_an_expression_does_not_fit_is_told_in_a_line(tmp_path, thalweg):
     columns = {"ts": "timestamp", "k": "int", "word": "string"}
     feeds = {n: Feed(columns, [rows("ts k word", (1, 1, "7"), (2, 1, "seven"))]) for n in "ab"}
     written(feeds, tmp_path / "data")
     (tmp_path / "catalog.yaml").write_text(catalog_yaml(feeds))
     (tmp_path / "q.sql").write_text("SELECT a.k FROM a [RANGE 1 DAY], b [RANGE 1 DAY] WHERE a.word = b.k")
-    code, out, err = command(
+    code, out, err = thalweg(
         "run", "q.sql", "--catalog", "catalog.yaml", "--out", "out", "--once", cwd=tmp_path
     )
     assert (code, out) == (2, ""), err
@@ -273,14 +273,14 @@ def test_data_that_an_expression_does_not_fit_is_told_in_a_line(tmp_path, comman
 
 
 @pytest.mark.long
-def test_an_unknown_function_is_told_with_its_file(tmp_path, command):
+def test_an_unknown_function_is_told_with_its_file(tmp_path, thalweg):
     feeds = {n: Feed({"ts": "timestamp", "k": "int"}, [rows("ts k", (1, 1))]) for n in "ab"}
     written(feeds, tmp_path / "data")
     (tmp_path / "catalog.yaml").write_text(catalog_yaml(feeds))
     (tmp_path / "q.sql").write_text(
         "SELECT nosuchf(a.k) AS x FROM a [RANGE 1 DAY], b [RANGE 1 DAY] WHERE a.k = b.k"
     )
-    code, out, err = command(
+    code, out, err = thalweg(
         "run", "q.sql", "--catalog", "catalog.yaml", "--out", "out", "--once", cwd=tmp_path
     )
     assert (code, out) == (2, ""), err

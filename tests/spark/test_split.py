@@ -47,16 +47,16 @@ def place(tmp_path_factory):
 
 
 @pytest.mark.parametrize(("mode", "joins"), [("binary", 3), ("never", 1), ("auto", 1)])
-def test_however_a_join_is_split_the_results_are_the_same(place, command, mode, joins):
+def test_however_a_join_is_split_the_results_are_the_same(place, thalweg, mode, joins):
     root, wanted = place
     asked = ("q.sql", "--catalog", "catalog.yaml", "--set", f"split={mode}")
-    code, _, err = command("run", *asked, "--out", mode, "--once", "--json", cwd=root)
+    code, _, err = thalweg("run", *asked, "--out", mode, "--once", "--json", cwd=root)
     assert code == 0, err
     assert wanted and results_of(root / mode) == wanted
     plan = json.loads((root / mode / "plan.json").read_text())
     operators = plan["queries"][0]["deployment"]["operators"]
     assert sum(o["kind"] == "join" for o in operators) == joins
-    code, out, err = command(
+    code, out, err = thalweg(
         "verify", "q.sql", "--catalog", "catalog.yaml", "--out", mode, "--json", cwd=root
     )
     assert code == 0 and json.loads(out)["same"], err
