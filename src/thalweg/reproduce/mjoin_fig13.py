@@ -10,7 +10,7 @@ import numpy as np
 from thalweg.kernel.tree import JoinTree, Shape
 from thalweg.reproduce.arrivals import Stream, batches, poisson, size, specs, spread
 from thalweg.reproduce.outcome import Claim, Outcome, Panel, Tell, thinned, when
-from thalweg.reproduce.replay import Plan, Trace, replay_all, times
+from thalweg.reproduce.replay import Plan, Trace, replay_all, telling, times
 
 NAME = "mjoin-fig13"
 TUPLES, DELAYS_MS, HORIZON = 1_000_000, (3.0, 3.0, 1.0), 10_000
@@ -53,7 +53,7 @@ def run(scale: float, tell: Tell) -> Outcome:
         title = f"{values:,} values, batches of {batch:,}"
         if case.share < 1:
             title += f", the first {case.share:.0%}"
-        traces = replay_all(plans, kept, _told(tell, title), times(_REPEATS, scale))
+        traces = replay_all(plans, kept, telling(tell, title), times(_REPEATS, scale))
         runs[title] = {t.plan: t for t in traces}
     busiest = max(t.work[-1] / t.at[-1] for traces in runs.values() for t in traces.values())
     return Outcome(
@@ -92,10 +92,6 @@ def run(scale: float, tell: Tell) -> Outcome:
 
 def _plan(inputs: list[Stream], horizon: int, shape: Shape) -> Callable[[], Plan]:
     return lambda: JoinTree(specs(inputs, horizon), shape)
-
-
-def _told(tell: Tell, case: str) -> Tell:
-    return lambda line: tell(f"{case}, {line}")
 
 
 def _claim(case: str, traces: Traces) -> Claim:

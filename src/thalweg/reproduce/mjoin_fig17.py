@@ -16,7 +16,7 @@ from thalweg.kernel.tree import JoinTree, Shape
 from thalweg.reproduce.arrivals import Stream, batches, poisson, size, specs, spread
 from thalweg.reproduce.mjoin import COMP_S, HASH_S, MOVE_S
 from thalweg.reproduce.outcome import Claim, Outcome, Panel, Tell, thinned, when
-from thalweg.reproduce.replay import Plan, Trace, replay_all, times
+from thalweg.reproduce.replay import Plan, Trace, replay_all, telling, times
 
 NAME = "mjoin-fig17"
 
@@ -70,7 +70,7 @@ def run(scale: float, tell: Tell) -> Outcome:
         inputs = case.streams(scale)
         arrivals = batches(inputs, size(inputs, _BATCHES))
         plans = {name: _plan(inputs, shape) for name, shape in SHAPES.items()}
-        traces = replay_all(plans, arrivals, _told(tell, case.title), times(_REPEATS, scale))
+        traces = replay_all(plans, arrivals, telling(tell, case.title), times(_REPEATS, scale))
         runs[case.title] = {t.plan: t for t in traces}
     slow = {title: _slow(traces) for title, traces in runs.items()}
     claims = [claim for title, traces in runs.items() for claim in _claims(title, traces, slow[title])]
@@ -102,10 +102,6 @@ def run(scale: float, tell: Tell) -> Outcome:
 
 def _plan(inputs: list[Stream], shape: Shape) -> Callable[[], Plan]:
     return lambda: JoinTree(specs(inputs), shape)
-
-
-def _told(tell: Tell, title: str) -> Tell:
-    return lambda line: tell(f"{title}, {line}")
 
 
 def _slow(traces: Traces) -> float:

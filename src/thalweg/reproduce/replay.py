@@ -95,3 +95,8 @@ def _least(traces: Sequence[Trace]) -> Trace:
     assert all((t.results == first.results).all() for t in traces)  # the same input, so the same results
     cpu = np.min([t.cpu for t in traces], axis=0)
     return Trace(first.plan, first.at, cpu, first.results, first.counters)
+
+
+def telling(tell: Tell, case: str) -> Tell:
+    """Tells of one case among several."""
+    return lambda line: tell(f"{case}, {line}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -66,9 +67,9 @@ class Processor(StatefulProcessor):
         self.partitions, self._late = partitions, late
         self._frames = direct.frames if direct is not None else frames_of
 
+    @abstractmethod
     def packets(self, group: int, packets: Iterator[Packet], store: MapStore) -> Iterator[Packet]:
         """What comes out for the packets of a group."""
-        raise NotImplementedError
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         settle()
