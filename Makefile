@@ -23,12 +23,15 @@ setup:
 demo: setup
 	@$(PYTHON) -m thalweg demo --out demo-out
 
+# Two at a time: each has a Spark session of its own, whose batches often wait.
+PYTEST := $(PYTHON) -m pytest -n 2 --dist worksteal
+
 # The first failure ends it; the last line is pytest's own.
 test: setup
-	@$(PYTHON) -m pytest -x -m "not long"
+	@$(PYTEST) -x -m "not long"
 
 test-long: setup
-	@$(PYTHON) -m pytest -m "long or not long"
+	@$(PYTEST) -m "long or not long"
 
 lint: setup
 	@$(PYTHON) -m ruff check --quiet .

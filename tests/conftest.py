@@ -19,7 +19,7 @@ def operations(tmp_path_factory):
         **{"copy": 1e-9, "take": 1e-9, "far": 6e-9, "grow": 1e-9, "call": 1.5e-5, "between": 0.0},
     }
     path = tmp_path_factory.mktemp("operations") / "operations.json"
-    path.write_text(json.dumps({"version": 1, "seconds": seconds}))
+    path.write_text(json.dumps({"version": 2, "seconds": seconds}))
     before = os.environ.get("THALWEG_OPERATIONS")
     os.environ["THALWEG_OPERATIONS"] = str(path)
     yield path

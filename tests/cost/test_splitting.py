@@ -120,7 +120,7 @@ def test_prices_are_measured_once(tmp_path):
     assert 1e-9 < work.tree((0, 1, 2)).seconds(measured) / 60_000 < 1e-5
 
 
-@pytest.mark.parametrize("kept", ['{"version": 1, "seconds": {"hash": 1}}', '{"version": 0}', "[]", "", "{"])
+@pytest.mark.parametrize("kept", ['{"version": 2, "seconds": {"hash": 1}}', '{"version": 0}', "[]", "", "{"])
 def test_prices_that_can_not_be_read_are_measured_again(tmp_path, monkeypatch, kept):
     path = tmp_path / "operations.json"
     path.write_text(kept)
@@ -128,4 +128,4 @@ def test_prices_that_can_not_be_read_are_measured_again(tmp_path, monkeypatch, k
     monkeypatch.setattr("thalweg.cost.calibrate.measure", lambda: again)
     assert prices(path) == again
     assert prices(path) == again
-    assert json.loads(path.read_text())["version"] == 1
+    assert json.loads(path.read_text())["version"] == 2

@@ -11,7 +11,7 @@ from thalweg.cost.splitting import NAMES, Operations
 PLACE = "THALWEG_OPERATIONS"
 """The environment variable that names another file."""
 
-_VERSION = 1
+_VERSION = 2
 
 
 def kept_at() -> Path:

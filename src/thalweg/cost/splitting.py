@@ -23,7 +23,7 @@ Shape = int | tuple["Shape", ...]
 
 _SLICE, _SLICES_A_WINDOW = 2048, 4  # how the kernel cuts a batch into slices
 _CHAINED, _LEAST_SLOTS = 0.45, 700.0  # tuples of other keys in a chain, once a hash table has outgrown these
-_STEP, _INTERVAL, _COPIES = 5, 3, 2  # numbers a combination is: in a step, beside its rows; how often copied
+_STEP, _INTERVAL = 5, 3  # numbers a combination is: in a step, beside its rows as a result
 _OVERLAPPED = 0.3  # what a value taken from afar costs beside a look, which must be waited for
 _CACHED = 30_000.0  # tuples of a window that a core's own cache holds
 
@@ -224,7 +224,7 @@ class Work:
             far = 1 + met / target.burst * (1 + _OVERLAPPED * self._columns[parts[j]])
             counts["far"] += apart * far * _beyond_cache(target.held)
             combined, mask = found, mask | parts[j]
-        counts["copy"] += combined * _COPIES * (len(parts) + _INTERVAL)
+        counts["copy"] += combined * (len(parts) + _INTERVAL)
         counts["take"] += combined * sum(self._columns[p] for p in parts)
 
     def _matching(self, a: int, b: int) -> float:

@@ -20,14 +20,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 
 from thalweg.kernel.columns import Allocator, heap
-from thalweg.kernel.probe import Step, probe
+from thalweg.kernel.probe import CHUNK, Step, probe
 from thalweg.kernel.window import NEVER, Window
 
 _SLICES_A_WINDOW = 4  # a slice is at most this part of the shortest window
@@ -294,28 +294,32 @@ class NWayJoin:
         return Results(kept, found.key[same], found.start[same], found.end[same])
 
 
-@dataclass
 class _Pending:
-    """Collects chunks of results, which live in reused buffers, into larger ones of their own."""
+    """Collects chunks of results, which live in reused buffers, into larger arrays of their own."""
 
-    inputs: int
-    parts: list[Results] = field(default_factory=list)
-    count: int = 0
+    def __init__(self, inputs: int) -> None:
+        self.inputs = inputs
+        self._arrays = [np.empty(0, np.int64) for _ in range(inputs + 3)]
+        self._count = 0
 
     def add(self, found: Results) -> Iterator[Results]:
-        if len(found) == 0:
-            return
-        rows = tuple(r.copy() for r in found.rows)
-        self.parts.append(Results(rows, found.key.copy(), found.start.copy(), found.end.copy()))
-        self.count += len(found)
-        if self.count >= RESULTS:
+        before, self._count = self._count, self._count + len(found)
+        if self._count > len(self._arrays[0]):
+            self._resize(max(self._count, min(2 * self._count, RESULTS + CHUNK)), before)
+        chunks = (*found.rows, found.key, found.start, found.end)
+        for array, chunk in zip(self._arrays, chunks, strict=True):
+            array[before : self._count] = chunk
+        if self._count >= RESULTS:
             yield from self.flush()
+            self._resize(len(self._arrays[0]), 0)  # who was given the others may keep them
 
     def flush(self) -> Iterator[Results]:
-        if self.parts:
-            rows = tuple(np.concatenate([p.rows[i] for p in self.parts]) for i in range(self.inputs))
-            key, start, end = (
-                np.concatenate([getattr(p, name) for p in self.parts]) for name in ("key", "start", "end")
-            )
-            self.parts, self.count = [], 0
-            yield Results(rows, key, start, end)
+        if self._count:
+            *rows, key, start, end = (a[: self._count] for a in self._arrays)
+            self._count = 0
+            yield Results(tuple(rows), key, start, end)
+
+    def _resize(self, room: int, keep: int) -> None:
+        for i, old in enumerate(self._arrays):
+            self._arrays[i] = np.empty(room, np.int64)
+            self._arrays[i][:keep] = old[:keep]
