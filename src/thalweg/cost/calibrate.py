@@ -8,6 +8,7 @@ operation alone can't be timed: a probe without a comparison, a found combinatio
 from __future__ import annotations
 
 import math
+import random
 import time
 from dataclasses import dataclass
 
@@ -20,7 +21,7 @@ from thalweg.kernel.nway import Delta, InputSpec
 from thalweg.kernel.tree import JoinTree
 from thalweg.kernel.window import NEVER
 
-_BELIEF = 0.2
+_BELIEF = 0.5
 """How much less a price that is twice the usual one counts than a trial that takes twice what it should."""
 
 USUAL = Operations(
@@ -38,8 +39,10 @@ USUAL = Operations(
 )
 """What the operations took on a machine of 2026."""
 
-_TIMES = 3  # each join is run so often; the fastest counts, for others may use the machine as well
-_BATCHES = 4  # in each, after the windows are full
+_TRIALS = 60
+_SECONDS = (0.002, 0.04)  # what a trial may take at the usual prices
+_ROUNDS = 3  # each trial is run so often; the fastest counts, for others may use the machine as well
+_BATCHES = 8  # in each, after the windows are full
 
 
 @dataclass(frozen=True)
@@ -53,44 +56,41 @@ class Trial:
     grows: bool = False  # the windows have no end
 
 
-TRIALS = (
-    Trial((20_000,) * 2, (1_000_000,) * 2, (0, 1)),
-    Trial((20_000,) * 2, (1_000_000,) * 2, (0, 1), columns=6),
-    Trial((100_000, 1000), (1_000_000,) * 2, (0, 1)),
-    Trial((2000,) * 2, (20,) * 2, (0, 1)),
-    Trial((2000,) * 2, (20,) * 2, (0, 1), columns=6),
-    Trial((4000,) * 3, (1500,) * 3, (0, 1, 2)),
-    Trial((4000,) * 3, (1500,) * 3, ((0, 1), 2)),
-    Trial((4000,) * 3, (1500,) * 3, ((0, 1), 2), columns=4),
-    Trial((4000, 4000, 40), (200, 200, 20_000), (2, 0, 1)),
-    Trial((3000,) * 5, (3000,) * 5, (0, 1, 2, 3, 4)),
-    Trial((3000,) * 5, (60_000,) * 5, (0, 1, 2, 3, 4)),
-    Trial((200,) * 4, (200,) * 4, (((0, 1), 2), 3)),
-    Trial((20_000, *(500,) * 5), (500,) * 6, (0, 1, 2, 3, 4, 5)),
-    Trial((2000, 2000, 2000, 200), (400,) * 4, ((0, 1, 2), 3)),
-    Trial((3000,) * 5, (1000,) * 5, (0, 1, 2, 3, 4)),
-    Trial((40_000, *(800,) * 4), (400,) * 5, (0, 1, 2, 3, 4)),
-    Trial((40_000, *(800,) * 4), (400,) * 5, (0, (1, (2, (3, 4))))),
-    Trial((3000,) * 3, (300,) * 3, (0, 1, 2)),
-    Trial((100_000,) * 2, (100_000,) * 2, (0, 1)),
-    Trial((100_000,) * 3, (100_000,) * 3, (0, 1, 2)),
-    Trial((100_000, 20_000), (20_000,) * 2, (0, 1), columns=4),
-    Trial((60_000,) * 2, (60_000,) * 2, (0, 1), grows=True),
-    Trial((60_000,) * 2, (60_000,) * 2, (0, 1), columns=6, grows=True),
-)
+def trials() -> list[Trial]:
+    """Joins of common sizes and selectivities, each as one operator and as two trees; always the same."""
+    rng = random.Random(1)
+    found: list[Trial] = []
+    while len(found) < _TRIALS:
+        n = rng.randint(2, 5)
+        values = 10 ** rng.uniform(2.5, 5)
+        tuples = tuple(int(10 ** rng.uniform(3, 5)) for _ in range(n))
+        keys = tuple(int(values * rng.choice([1, 1, 0.6])) for _ in range(n))
+        columns, grows = rng.choice([1, 1, 4]), rng.random() < 0.4
+        for shape in dict.fromkeys((tuple(range(n)), _nested(rng, n, 2), _nested(rng, n, n))):
+            trial = Trial(tuples, keys, shape, columns, grows)
+            if _SECONDS[0] < Work(_inputs(trial)).tree(shape).seconds(USUAL) < _SECONDS[1]:
+                found.append(trial)
+    return found[:_TRIALS]
+
+
+def _nested(rng: random.Random, inputs: int, most: int) -> Shape:
+    """A tree at random, whose joins have so many inputs at most."""
+    parts: list[Shape] = list(range(inputs))
+    while len(parts) > 1:
+        rng.shuffle(parts)
+        size = rng.randint(2, min(most, len(parts)))
+        parts = [*parts[size:], tuple(parts[:size])]
+    return parts[0]
 
 
 def measure() -> Operations:
-    """The seconds that one of each operation takes; found in about a second."""
-    for trial in TRIALS:
-        if len(trial.tuples) == 3:
-            _run(trial)  # what is compiled and what is cached is so before anything is timed
-            break
-    counts, seconds = [], []
-    for trial in TRIALS:
-        counts.append(Work(_inputs(trial)).tree(trial.shape).values)
-        seconds.append(min(_run(trial) for _ in range(_TIMES)))
-    return _explained(np.array(counts), np.array(seconds))
+    """The seconds that one of each operation takes; found in some five seconds."""
+    chosen = trials()
+    counts = [Work(_inputs(trial)).tree(trial.shape).values for trial in chosen]
+    _run(next(t for t in chosen if len(t.tuples) == 3))  # so that all is compiled before anything is timed
+    # In rounds: what disturbs lasts longer than one trial.
+    seconds = [[_run(trial) for trial in chosen] for _ in range(_ROUNDS)]
+    return _explained(np.array(counts), np.min(seconds, axis=0))
 
 
 def _explained(counts: np.ndarray, seconds: np.ndarray) -> Operations:
@@ -107,7 +107,7 @@ def _explained(counts: np.ndarray, seconds: np.ndarray) -> Operations:
 
 
 def _inputs(trial: Trial) -> Inputs:
-    """A trial as the model sees it: a window takes a second, and is filled in four batches."""
+    """A trial as the model sees it: a window takes a second, and is filled in some batches."""
 
     def agree(mask: int) -> float:
         keys = [k for i, k in enumerate(trial.keys) if mask >> i & 1]
