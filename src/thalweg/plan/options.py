@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from thalweg.catalog.model import Catalog
 from thalweg.plan.document import Plan
@@ -78,6 +78,11 @@ class Shipped:
     tuples: int
     payload_bytes: int
     bytes: int
+
+    def to_json(self) -> dict[str, Any]:
+        """As metrics.json has it."""
+        counts = {"tuples": self.tuples, "payload_bytes": self.payload_bytes, "bytes": self.bytes}
+        return {"from": self.source, "to": self.target, **counts}
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from thalweg.errors import UserError
 from thalweg.plan.options import RunOptions
+from thalweg.spark.tally import Tally
 
 
 class Folder:
@@ -128,17 +129,12 @@ class Folder:
     def metrics(self) -> dict[str, Any] | None:
         return json.loads(self.metrics_file.read_text()) if self.metrics_file.exists() else None
 
-    def tally(self) -> dict[str, Any]:
-        """The counts by batch: totals before the last batch, and the last batch's own.
-
-        `sent` is the last number that was sent over each edge; `peaks` are the most that windows have taken.
-        """
+    def tally(self) -> Tally:
         file = self.own / "tally.json"
-        none: dict[str, Any] = {"batch": -1, "before": {}, "last": {}, "sent": {}, "peaks": {}}
-        return none | json.loads(file.read_text()) if file.exists() else none
+        return Tally(**json.loads(file.read_text())) if file.exists() else Tally()
 
-    def save_tally(self, tally: dict[str, Any]) -> None:
-        write(self.own / "tally.json", json.dumps(tally))
+    def save_tally(self, tally: Tally) -> None:
+        write(self.own / "tally.json", json.dumps(tally.to_json()))
 
 
 def write(path: Path, text: str) -> None:

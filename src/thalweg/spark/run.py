@@ -18,10 +18,9 @@ from pyspark.sql import functions as fn
 
 from thalweg.errors import UserError
 from thalweg.plan.document import Plan
-from thalweg.plan.options import Progress, Reporter, RunOptions, Shipped
+from thalweg.plan.options import Progress, Reporter, RunOptions
 from thalweg.programs.job import StreamInfo
 from thalweg.query.model import Query
-from thalweg.spark.exchange import Sent
 from thalweg.spark.folder import Folder, write
 from thalweg.spark.host import OneSite, compiled
 from thalweg.spark.late import LateFiles
@@ -33,6 +32,7 @@ from thalweg.spark.schema import PACKET
 from thalweg.spark.session import session
 from thalweg.spark.sites import SiteHost, planned
 from thalweg.spark.sources import info_of, live, schema_of
+from thalweg.spark.tally import Tally
 from thalweg.spark.typing import arrow_schema
 from thalweg.spark.unpack import Direct, counts, reports, results
 
@@ -119,7 +119,7 @@ class _Run:
         (self.folder.path / "late").mkdir(exist_ok=True)
         self.earlier_s = (self.folder.metrics() or {}).get("elapsed_s", 0.0)
         self._save(self.folder.tally(), complete=False)
-        if self.folder.tally()["batch"] >= 0:
+        if self.folder.tally().batch >= 0:
             self.waiting[""] = time.monotonic()  # something may wait since the run before
         frames = {name: live(self.spark, streams[name]) for name in names}
         finished = self._stream(frames)
@@ -154,7 +154,7 @@ class _Run:
             self.spark, deployed, self.folder.own, self.settled["run"], links, self.folder.spill, budget
         )
         host.settle()
-        host.check(self.folder.tally()["sent"])
+        host.check(self.folder.tally().sent)
         return host
 
     def _prepare_results(self) -> None:
@@ -235,115 +235,54 @@ class _Run:
             packets.unpersist()
         said = watched.get["reports"]
         sent = self.host.publish(batch, said)
-        found = {**counts(said, self.schemas), **written, **_shipped(sent)}
-        numbers = {edge.name: one.seq for edge, one in sent.items()}
-        self._report(batch, found, numbers, time.monotonic() - begun)
+        found = {**counts(said, self.schemas), **written}
+        self._hear_of_waiting(found)
+        tally = self.folder.tally()
+        tally.count(batch, found, sent)
+        self.folder.save_tally(tally)
+        self._report(tally, found, time.monotonic() - begun)
 
     def _failing(self) -> str:
         """The query whose results were being written. The first one's writing does the work of all."""
         queries = self.options.queries
         return _named(queries[self.writing : self.writing + 1] if self.writing else queries)
 
-    def _report(self, batch: int, found: dict[str, Any], sent: dict[str, int], seconds: float) -> None:
-        tally = self.folder.tally()
-        last = {k: int(v) for k, v in found.items() if k.startswith(_COUNTED)}
-        if tally["batch"] != batch:
-            tally["before"] = _added(tally["before"], tally["last"])
-        peaks = {k: max(int(found[k]), tally["peaks"].get(k, 0)) for k in ("state_bytes", "disk_bytes")}
-        tally.update(batch=batch, last=last, sent={**tally["sent"], **sent}, peaks=peaks)
-        self._hear_of_waiting(found)
-        self.folder.save_tally(tally)
+    def _report(self, tally: Tally, found: Mapping[str, int], seconds: float) -> None:
         metrics = self._save(tally, complete=False)
-        read = sum(v for k, v in last.items() if k.startswith("in_"))
-        top = int(found["top"])
+        top = found["top"]
         self.reporter.batch(
             Progress(
-                batch=batch,
+                batch=tally.batch,
                 input_rows=sum(metrics["input_rows"].values()),
                 output_rows=sum(metrics["output_rows"].values()),
                 late_rows=sum(metrics["late_rows"].values()),
-                rows_per_s=read / seconds if seconds else 0.0,
+                rows_per_s=tally.read / seconds if seconds else 0.0,
                 event_lag_s=None if top == NONE else time.time() - top / 1e6,
-                state_bytes=int(found["state_bytes"]),
-                state_rows=int(found["state_rows"]),
-                disk_bytes=int(found["disk_bytes"]),
+                state_bytes=found["state_bytes"],
+                state_rows=found["state_rows"],
+                disk_bytes=found["disk_bytes"],
                 elapsed_s=metrics["elapsed_s"],
-                shipped=tuple(Shipped(**way) for way in _ways(metrics["shipped"])),
-                central_bytes=metrics.get("central_payload_bytes", 0),
+                shipped=tuple(tally.shipped),
+                central_bytes=tally.central,
             )
         )
 
-    def _save(self, tally: dict[str, Any], *, complete: bool) -> dict[str, Any]:
-        totals = _added(tally["before"], tally["last"])
+    def _save(self, tally: Tally, *, complete: bool) -> dict[str, Any]:
         metrics = {
-            "input_rows": {s: totals.get(f"in_{s}", 0) for s in self.schemas},
-            "output_rows": {q.name: totals.get(f"out_{q.name}", 0) for q in self.options.queries},
-            "late_rows": {s: totals.get(f"late_{s}", 0) for s in self.schemas},
-            "shipped": shipped_in(totals),
-            **({"central_payload_bytes": _central(totals)} if isinstance(self.host, SiteHost) else {}),
-            **self._windows(tally["peaks"]),
+            **tally.rows(self.schemas, (q.name for q in self.options.queries)),
+            "shipped": [s.to_json() for s in tally.shipped],
+            **({"central_payload_bytes": tally.central} if isinstance(self.host, SiteHost) else {}),
+            **({"windows": tally.windows} if self.options.memory is not None else {}),
             "elapsed_s": round(self.earlier_s + time.monotonic() - self.begun, 3),
-            "batches": tally["batch"] + 1,
+            "batches": tally.batch + 1,
             "complete": complete,
         }
         write(self.folder.metrics_file, json.dumps(metrics, indent=1))
         return metrics
 
-    def _windows(self, peaks: Mapping[str, int]) -> dict[str, Any]:
-        """The most that windows have taken after any batch, where that was limited."""
-        if self.options.memory is None:
-            return {}
-        memory, disk = peaks.get("state_bytes", 0), peaks.get("disk_bytes", 0)
-        return {"windows": {"memory_bytes": memory, "disk_bytes": disk}}
-
-
-_COUNTED = ("in_", "late_", "out_", "ship_", "whole_")
-"""The counts that add up over batches; `ship_` by way and measure, `whole_` by site."""
-_MEASURES = ("tuples", "payload_bytes", "bytes")
-
-
-def _shipped(sent: Mapping[Edge, Sent]) -> dict[str, int]:
-    """What a batch has sent between sites, as counts."""
-    return {
-        f"ship_{edge.name}_{measure}": getattr(one, measure)
-        for edge, one in sent.items()
-        if edge.source != edge.target
-        for measure in _MEASURES
-    }
-
-
-def shipped_in(totals: Mapping[str, int]) -> list[dict[str, Any]]:
-    """What has been sent between sites, of all counts.
-
-    >>> shipped_in({"in_s": 3, "ship_a-b_tuples": 2, "ship_a-b_payload_bytes": 16, "ship_a-b_bytes": 400})
-    [{'from': 'a', 'to': 'b', 'tuples': 2, 'payload_bytes': 16, 'bytes': 400}]
-    """
-    names = sorted(
-        {k[len("ship_") : -len("_tuples")] for k in totals if k.startswith("ship_") and k.endswith("_tuples")}
-    )
-    found = []
-    for name in names:
-        source, target = name.split("-")
-        found.append({"from": source, "to": target, **{m: totals[f"ship_{name}_{m}"] for m in _MEASURES}})
-    return found
-
-
-def _ways(shipped: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    return [{"source": s["from"], "target": s["to"], **{m: s[m] for m in _MEASURES}} for s in shipped]
-
-
-def _central(totals: Mapping[str, int]) -> int:
-    """The payload of shipping every stream whole to one site: the one where the most arises."""
-    whole = [n for k, n in totals.items() if k.startswith("whole_")]
-    return sum(whole) - max(whole, default=0)
-
 
 def _named(queries: Sequence[Query]) -> str:
     return ", ".join(q.where or f"query {q.name}" for q in queries)
-
-
-def _added(a: dict[str, int], b: dict[str, int]) -> dict[str, int]:
-    return {k: a.get(k, 0) + b.get(k, 0) for k in {**a, **b}}
 
 
 def _on_signals(reporter: Reporter) -> threading.Event:
