@@ -162,12 +162,23 @@ def test_what_waits_comes_out_when_nothing_comes_any_more(tmp_path, start):
     root = place(tmp_path, few)
     wanted = expected(SQL, few)
     process = start(*RUN, "--memory-budget", "10 kB", "--spill-delay", "5 seconds", cwd=root)
-    try:
-        deadline = time.monotonic() + 240
-        while results_of(root / "out") != wanted and time.monotonic() < deadline:
+    out = root / "out"
+    deadline = time.monotonic() + 240
+
+    def until(reached):
+        while not reached() and time.monotonic() < deadline:
             assert process.poll() is None
             time.sleep(0.5)
-        assert results_of(root / "out") == wanted
+        assert reached()
+
+    try:
+        until(lambda: any((out / "results" / "q").glob("*.parquet")))
+        until(lambda: results_of(out) == wanted)
+        # What has told so is removed when it is told again.
+        control = out / "_thalweg" / "control"
+        (told,) = control.glob("idle-*")
+        (control / "idle-again.txt").write_text("idle")
+        until(lambda: not told.exists())
     finally:
         process.terminate()
         process.wait(timeout=120)

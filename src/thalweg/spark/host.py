@@ -288,7 +288,8 @@ def ends(spark: SparkSession, job: Job, folder: str) -> DataFrame:
             for g in groups:
                 yield record_batch([Packet(g, 0, kind, 0, None, 0)])
 
-    return spark.readStream.text(folder).coalesce(1).mapInArrow(tell, PACKET)
+    files = spark.readStream.option("cleanSource", "delete").text(folder)  # a long run says it often
+    return files.coalesce(1).mapInArrow(tell, PACKET)
 
 
 def _static(specs: Mapping[int, JoinSpec]) -> Any:
