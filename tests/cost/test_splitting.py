@@ -91,7 +91,7 @@ def test_storing_is_nearly_always_cheaper_by_the_papers_formulas():
     work = Work(inputs_of((1000.0,) * 4, (1000,) * 4))
     found = store_or_discard(work, (0b11, 0b1100), each)
     stored = 2 * 1000 * 1000 / 1000
-    assert found.store == pytest.approx(stored * (1.75e-7 + 4.27e-7 + 4.91e-8))
+    assert found.store == pytest.approx(stored * (1.75e-7 + 2 * 4.27e-7 + 4.91e-8))
     assert found.discard == pytest.approx(2 * (1 - 1 / 1000) * 1e6 * 4.91e-8)
     rng = random.Random(1)
     said = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 from itertools import combinations
@@ -14,7 +15,7 @@ from thalweg.cost.splitting import Inputs, Moment, Work, mask_in
 from thalweg.errors import UserError
 from thalweg.plan.document import Plan
 from thalweg.plan.options import Objective, PlanOptions
-from thalweg.planners.shapes import cheapest, cheapest_binary, single
+from thalweg.planners.shapes import cheapest, cheapest_binary, depth, single
 from thalweg.planners.table import PLANNERS, make_plan
 
 
@@ -62,6 +63,23 @@ def test_no_tree_is_cheaper_than_the_one_that_is_found(seed):
     assert cheapest_binary(work, each).seconds == pytest.approx(least)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_no_tree_is_cheaper_when_each_level_of_joins_has_its_price(seed):
+    rng = random.Random(seed)
+    n = rng.choice([4, 5])
+    work, each = random_work(rng, n), prices()
+    one = single(work, each).seconds
+
+    def cost(tree, level):
+        return work.tree(tree).seconds(each) + level * depth(tree)
+
+    trees = set(all_trees(list(range(n))))
+    for level in (one / 100, one / 10, one / 3):
+        found = cheapest(work, each, level)
+        assert found.seconds == pytest.approx(work.tree(found.shape).seconds(each))
+        assert cost(found.shape, level) == pytest.approx(min(cost(tree, level) for tree in trees))
+
+
 def test_some_settings_are_best_split_and_some_are_not():
     def work(rate, keys):
         moment = Moment(rate, tuple(10 * r for r in rate))
@@ -82,7 +100,26 @@ def test_with_more_inputs_the_tree_is_never_dearer_than_one_operator():
         assert mask_in(found.shape) == (1 << n) - 1
         assert found.seconds <= single(work, prices()).seconds
         assert found.seconds == pytest.approx(work.tree(found.shape).seconds(prices()))
-        assert mask_in(cheapest_binary(work, prices()).shape) == (1 << n) - 1
+        binary = cheapest_binary(work, prices())
+        assert mask_in(binary.shape) == (1 << n) - 1
+        assert found.seconds <= binary.seconds
+
+
+def equal_work(n, rate, span, keys):
+    agree = lambda mask: keys / keys ** mask.bit_count()  # noqa: E731
+    return Work(Inputs((Moment((rate,) * n, (rate * span,) * n),), agree, (span,) * n, (2.0,) * n))
+
+
+def test_many_equal_inputs_are_joined_in_a_chain_where_that_is_cheaper():
+    """No pair of nine inputs helps to be joined first, and a chain of all of them does."""
+    work = equal_work(9, 1e6, 3600.0, 1000)
+    assert depth(cheapest(work, prices()).shape) == 8
+    assert cheapest(work, prices()).seconds < single(work, prices()).seconds
+
+
+def test_work_beyond_all_numbers_is_one_operator():
+    work = equal_work(4, 1e200, 10.0, 10)
+    assert cheapest(work, prices()).shape == (0, 1, 2, 3)
 
 
 FOUR = (
@@ -114,7 +151,7 @@ def test_a_join_that_is_little_work_stays_one_operator_and_says_why():
     assert split["tree"] == "(a b c d)"
     assert "stages take" in split["because"] or "no tree" in split["because"]
     assert {"one operator", "chosen"} < set(split["work_s"])
-    assert set(split["mjoin"]) == {"S", "D", "says"}
+    assert set(split["mjoin"]) == {"S", "D", "says", "work_s"}
     assert "warning" not in join.details
 
 
@@ -156,6 +193,35 @@ def test_much_work_is_split_and_a_backlog_is_foretold():
     work = top.details["split"]["work_s"]
     assert work["chosen"] < work["one operator"]
     assert "a backlog grows" in top.details["warning"]
+
+
+TWO = "SELECT a.k FROM s0 [RANGE 10 SECONDS] a, s1 [RANGE 10 SECONDS] b WHERE a.k = b.k"
+
+
+@pytest.mark.parametrize("mode", ["auto", "never", "binary"])
+@pytest.mark.parametrize("sql", [FOUR, TWO])
+def test_a_backlog_is_foretold_however_a_join_is_run(mode, sql):
+    slow, fast = (joins(plan(sql, known((rate, 10, 10, 10)), split=mode)) for rate in (1000, 300_000_000))
+    assert not [o for o in slow.values() if "warning" in o.details]
+    (warning,) = [o.details["warning"] for o in fast.values() if "warning" in o.details]
+    assert "a backlog grows" in warning
+    assert "assumed" not in warning
+
+
+def test_a_backlog_is_foretold_of_an_operator_on_several_attributes_and_of_assumed_statistics():
+    sql = (
+        "SELECT a.k FROM s0 [RANGE 1 SECOND] a, s1 [RANGE 1 SECOND] b, s2 [RANGE 1 SECOND] c "
+        "WHERE a.k = b.k AND b.w = c.w"
+    )
+    (join,) = joins(plan(sql, known((10, 10, 300_000_000, 10)), "simple")).values()
+    assert "a backlog grows" in join.details["warning"]
+    (join,) = joins(plan(FOUR, known((300_000_000, 10, None, 10)))).values()
+    assert "some are assumed" in join.details["warning"]
+
+
+def test_work_that_no_number_can_tell_is_left_out():
+    (join,) = joins(plan(FOUR, known((1e200, 1e200, 10, 10)))).values()
+    json.dumps(join.details, allow_nan=False)
 
 
 def test_what_is_assumed_decides_nothing():

@@ -16,28 +16,14 @@ import numpy as np
 import pyarrow as pa
 from scipy.optimize import nnls
 
+from thalweg.cost.operations import USUAL
 from thalweg.cost.splitting import Inputs, Moment, Operations, Shape, Work
 from thalweg.kernel.nway import Delta, InputSpec
 from thalweg.kernel.tree import JoinTree
 from thalweg.kernel.window import NEVER
 
-_BELIEF = 0.5
+_BELIEF = 0.2
 """How much less a price that is twice the usual one counts than a trial that takes twice what it should."""
-
-USUAL = Operations(
-    hash=25e-9,
-    move=6e-9,
-    compare=3e-9,
-    probe=20e-9,
-    found=1e-9,
-    copy=1.5e-9,
-    take=1e-9,
-    far=7e-9,
-    grow=1e-9,
-    call=12e-6,
-    between=20e-9,
-)
-"""What the operations took on a machine of 2026."""
 
 _TRIALS = 60
 _SECONDS = (0.002, 0.04)  # what a trial may take at the usual prices

@@ -1,9 +1,9 @@
 """MJoin's own cost expressions (appendix A): the output rate, and storing against recomputing.
 
-They are shown beside what is decided by counting (`cost/splitting.py`). Storing costs per stored result what
-a hash, a move and a comparison take; recomputing, a comparison for every combination of tuples, whether any
-two match or not. So "split" is the cheaper one almost always, even where one operator would never make most
-of these combinations.
+S, D and the work of equation 2 are shown beside what is decided by counting (`cost/splitting.py`). Storing
+costs per stored result what a hash, its moves and a comparison take; recomputing, a comparison for every
+combination of tuples, whether any two match or not. So "split" is the cheaper one almost always, even where
+one operator would never make most of these combinations.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class StoreOrDiscard:
 
 def store_or_discard(work: Work, parts: tuple[int, int], each: Operations) -> StoreOrDiscard:
     """Equations 3 and 4 for a join of two parts, with what is in windows now as the sizes n_i."""
-    stored = discarded = 0.0
+    stored = discarded = moved = 0.0
     contents = work.inputs.moments[-1].content
     for part in parts:
         inside = members(part)
@@ -40,13 +40,28 @@ def store_or_discard(work: Work, parts: tuple[int, int], each: Operations) -> St
         # One attribute connects them all: each predicate has the same part in how selective they are.
         selectivity = work.share(part) ** (1 / predicates) if predicates else 1.0
         stored += work.share(part) * combinations
+        moved += work.share(part) * combinations * sum(work.inputs.columns[i] for i in inside)
         discarded += predicates * (1 - selectivity) * combinations
-    return StoreOrDiscard(stored * (each.hash + each.move + each.compare), discarded * each.compare)
+    kept = stored * (each.hash + each.compare) + moved * each.move
+    return StoreOrDiscard(kept, discarded * each.compare)
 
 
-def work_a_second(rates: Sequence[float], selectivity: float, each: Operations) -> float:
-    """The denominator of equation 2: seconds of work a second. More than one: a backlog grows (3.6)."""
-    return sum(rates) * (each.hash + each.move + each.compare * (1 + selectivity))
+def work_a_second(
+    rates: Sequence[float], selectivity: float, each: Operations, columns: Sequence[float] = ()
+) -> float:
+    """The denominator of equation 2: seconds of work a second. More than one: a backlog grows (3.6).
+
+    `selectivity` is that of all predicates but one; a tuple has one value to move, or so many columns.
+    """
+    moved = sum(r * c for r, c in zip(rates, columns or [1.0] * len(rates), strict=True))
+    return sum(rates) * (each.hash + each.compare * (1 + selectivity)) + moved * each.move
+
+
+def work_in_all(work: Work, each: Operations) -> float:
+    """The same for one operator of all inputs, as things are in the last moment."""
+    n, inputs = len(work.inputs), work.inputs
+    selectivity = work.share(inputs.all) ** ((n - 2) / (n - 1))  # each predicate has the same part in it
+    return work_a_second(inputs.moments[-1].rate, selectivity, each, inputs.columns)
 
 
 def results_in_second(t: int, rates: Sequence[float], selectivity: float) -> float:

@@ -13,6 +13,21 @@ PLACE = "THALWEG_OPERATIONS"
 
 _VERSION = 2
 
+USUAL = Operations(
+    hash=25e-9,
+    move=6e-9,
+    compare=3e-9,
+    probe=20e-9,
+    found=1e-9,
+    copy=1.5e-9,
+    take=1e-9,
+    far=7e-9,
+    grow=1e-9,
+    call=12e-6,
+    between=20e-9,
+)
+"""What the operations took on a machine of 2026."""
+
 
 def kept_at() -> Path:
     """The file that holds them: in the user's cache folder, unless the environment names another."""

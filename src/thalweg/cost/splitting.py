@@ -15,8 +15,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
+from functools import reduce
+from operator import or_
 
-from thalweg.cost.masks import mask_of, members
+from thalweg.cost.masks import members
 
 Shape = int | tuple["Shape", ...]
 """A tree of joins as nested tuples of the inputs' numbers: ((0, 1), 2) joins 0 and 1, then that with 2."""
@@ -104,7 +106,7 @@ class Inputs:
 
 def mask_in(shape: Shape) -> int:
     """The inputs that a tree joins, as a set."""
-    return 1 << shape if isinstance(shape, int) else mask_of(m for s in shape for m in members(mask_in(s)))
+    return 1 << shape if isinstance(shape, int) else reduce(or_, map(mask_in, shape))
 
 
 def joins_in(shape: Shape) -> Iterable[tuple[int, ...]]:

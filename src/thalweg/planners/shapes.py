@@ -5,13 +5,14 @@ the least work of any tree that joins the set S,
 
     best(S) = min over all ways to part S into two sets or more:  join(parts) + sum of best(part)
 
-Eight inputs have 21,146 such ways, all sets together. With more of them the tree is found step by step: of
-all pairs of inputs of one join, the one that it helps most to join first goes first, as long as it helps.
+Eight inputs have 20,891 such ways, all sets together. Where each level of joins costs something beside its
+work, best(S, d) is that of trees of at most d levels. With more inputs some trees are tried: one join of all,
+changed step by step (of all pairs of inputs of one join, the one that it helps most to join first goes first,
+as long as it helps), the two that are cheapest to join first, and a chain with the smallest first.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
@@ -39,22 +40,32 @@ def single(work: Work, each: Operations) -> Chosen:
     return Chosen(shape, work.tree(shape).seconds(each))
 
 
-def cheapest(work: Work, each: Operations) -> Chosen:
-    """The tree of the least work."""
+def depth(shape: Shape) -> int:
+    """How many joins follow each other."""
+    return 0 if isinstance(shape, int) else 1 + max(map(depth, shape))
+
+
+def cheapest(work: Work, each: Operations, level: float = 0.0) -> Chosen:
+    """The tree of the least work, where each level of joins but the first costs so many seconds more."""
     n = len(work.inputs)
     if n > STEPWISE:
         return single(work, each)
     if n > MOST:
-        return _stepwise(work, each)
-    return _Search(work, each, lambda mask: _partitions(members(mask))).best(work.inputs.all)
+        found = [_stepwise(work, each), _joined_pairwise(work, each), _chain(work, each), single(work, each)]
+    else:
+        search = _Search(work, each, lambda mask: _partitions(members(mask)))
+        found = [search.best(work.inputs.all, d) for d in (range(1, n) if level else (n - 1,))]
+    return min(found, key=lambda c: c.seconds + level * depth(c.shape))
 
 
 def cheapest_binary(work: Work, each: Operations) -> Chosen:
     """The tree of the least work of those whose joins all have two inputs."""
     n = len(work.inputs)
+    if n > STEPWISE:
+        return _chain(work, each)
     if n > MOST:
-        return _joined_pairwise(work, each)
-    return _Search(work, each, _halves).best(work.inputs.all)
+        return min(_joined_pairwise(work, each), _chain(work, each), key=lambda c: c.seconds)
+    return _Search(work, each, _halves).best(work.inputs.all, n - 1)
 
 
 class _Search:
@@ -64,25 +75,44 @@ class _Search:
         self, work: Work, each: Operations, ways: Callable[[int], Iterator[tuple[int, ...]]]
     ) -> None:
         self.work, self.each, self.ways = work, each, ways
-        self._best: dict[int, Chosen] = {}
+        self._best: dict[tuple[int, int], Chosen | None] = {}
+        self._joins: dict[tuple[int, ...], float] = {}
 
-    def best(self, mask: int) -> Chosen:
-        if mask not in self._best:
-            self._best[mask] = self._searched(mask)
-        return self._best[mask]
+    def best(self, mask: int, levels: int) -> Chosen:
+        """The least work of any tree that joins a set of inputs on so many levels at most."""
+        found = self._known(mask, levels)
+        if found is None:
+            raise ValueError(f"there is no such tree of {levels} levels")
+        return found
 
-    def _searched(self, mask: int) -> Chosen:
+    def _known(self, mask: int, levels: int) -> Chosen | None:
+        at = mask, min(levels, mask.bit_count() - 1)
+        if at not in self._best:
+            self._best[at] = self._searched(*at)
+        return self._best[at]
+
+    def _searched(self, mask: int, levels: int) -> Chosen | None:
         if not mask & (mask - 1):
             return Chosen(members(mask)[0], 0.0)
-        least, parts = math.inf, None
+        if levels == 0:
+            return None
+        least: Chosen | None = None
         for way in self.ways(mask):
-            below = sum(self.best(part).seconds for part in way)
-            if below < least:
-                seconds = below + self.work.join(way).seconds(self.each)
-                if seconds < least:
-                    least, parts = seconds, way
-        assert parts is not None
-        return Chosen(tuple(self.best(part).shape for part in parts), least)
+            parts = [self._known(part, levels - 1) for part in way]
+            if any(part is None for part in parts):
+                continue
+            made = [part for part in parts if part is not None]
+            below = sum(part.seconds for part in made)
+            if least is None or below < least.seconds:
+                seconds = below + self._join(way)
+                if least is None or seconds < least.seconds:
+                    least = Chosen(tuple(part.shape for part in made), seconds)
+        return least
+
+    def _join(self, way: tuple[int, ...]) -> float:
+        if way not in self._joins:
+            self._joins[way] = self.work.join(way).seconds(self.each)
+        return self._joins[way]
 
 
 def _partitions(numbers: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
@@ -154,3 +184,13 @@ def _joined_pairwise(work: Work, each: Operations) -> Chosen:
         )
         parts = [p for p in parts if p not in (a, b)] + [(a, b)]
     return Chosen(parts[0], work.tree(parts[0]).seconds(each))
+
+
+def _chain(work: Work, each: Operations) -> Chosen:
+    """What one would write by hand: the smallest windows first, one after another."""
+    sizes = work.inputs.moments[-1].content
+    first, *rest = sorted(range(len(work.inputs)), key=lambda i: sizes[i])
+    shape: Shape = first
+    for i in rest:
+        shape = (shape, i)
+    return Chosen(shape, work.tree(shape).seconds(each))

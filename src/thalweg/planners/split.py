@@ -12,14 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from thalweg.cost.masks import mask_of
-from thalweg.cost.mjoin import store_or_discard
-from thalweg.cost.operations import prices
+from thalweg.cost.masks import mask_of, members
+from thalweg.cost.mjoin import store_or_discard, work_in_all
+from thalweg.cost.operations import USUAL, prices
 from thalweg.cost.rates import Rates
 from thalweg.cost.splitting import Inputs, Moment, Operations, Shape, Work, mask_in
 from thalweg.plan.deployment import Deployment, Edge, Operator
 from thalweg.planners.problem import Problem
-from thalweg.planners.shapes import Chosen, cheapest, cheapest_binary, single
+from thalweg.planners.shapes import MOST, STEPWISE, Chosen, cheapest, cheapest_binary, depth, single
 from thalweg.planners.tree import Builder
 from thalweg.query.model import Expr
 from thalweg.query.tree import Node, join_tree
@@ -34,12 +34,11 @@ FORWARD_S = 1e-6
 """What it takes to pack, shuffle and unpack an intermediate result."""
 
 _VALUE = 8  # bytes of a value, on average
+_LITTLE = 0.1  # seconds of work a second at the usual prices, below which those of this machine don't matter
 
 
 def split_joins(problem: Problem, deployment: Deployment, mode: str) -> Deployment:
-    """The deployment with each join of three inputs or more as it is best run, and why."""
-    if mode == NEVER:
-        return deployment
+    """The deployment with each join as it is best run, and why; with a warning where it is too much work."""
     pass_ = _Pass(problem, deployment, mode)
     for operator in deployment.operators:
         if operator.kind == "join":
@@ -61,6 +60,7 @@ class _Pass:
         self.edges = {(e.source, e.target): e for e in self.deployment.edges}
         self.rates: Rates = self.problem.rates
         self.number = {a: i for i, a in enumerate(self.rates.aliases)}
+        self.assumed = _assumed(self.rates)
 
     @property
     def each(self) -> Operations:
@@ -78,37 +78,41 @@ class _Pass:
     def join(self, operator: Operator) -> None:
         """Decide on one join, and put a tree in its place or write down why not."""
         groups = self._groups(operator)
-        if len(groups) < 3:
-            if self.mode == BINARY:
-                about = {"tree": _text((0, 1), self._labels(groups)), "because": "asked for"}
-                self.operators[operator.id] = [_told(operator, split=about)]
-            return
-        assumed = self._assumed()
-        if self.mode == AUTO and assumed:
-            about = {"tree": _text(tuple(range(len(groups))), self._labels(groups)), "because": assumed}
-            self.operators[operator.id] = [_told(operator, split=about)]
-            return
         masks = list(groups)
         try:
             nodes = self._nodes(masks)
         except ValueError:
-            return  # nothing connects them all: there are no statistics for that
-        shapes, told = [], []
+            nodes = []  # nothing connects them all: there are no statistics for that
+        choices = []
         for node in nodes:
             parts = [masks[int(i)] if isinstance(i, str) else _inside(nodes[i], masks) for i in node.inputs]
-            choice = self._choose(parts, self._shares(operator, groups, parts))
-            shapes.append(choice.shape)
-            if len(parts) > 2:
-                told.append(choice)
-        if all(_flat(shape) for shape in shapes):
-            self.operators[operator.id] = [_told(operator, **_details(told))]
+            choices.append(self._choose(parts, self._shares(operator, groups, parts)))
+        details = {**self._reason(groups, choices), **self._warning(choices)}
+        if all(_flat(choice.shape) for choice in choices):
+            self.operators[operator.id] = [replace(operator, details={**operator.details, **details})]
         else:
-            self._replace(operator, groups, _expanded(nodes, shapes), told)
+            self._replace(operator, groups, _expanded(nodes, [c.shape for c in choices]), details)
 
-    def _assumed(self) -> str:
-        """What is assumed of the streams, beside widths: where that is guesswork, one operator is no risk."""
-        found = [a for a in self.rates.statistics.assumed if ".stats.widths." not in a]
-        return f"assumed: {found[0]}" + (f", and {len(found) - 1} more" if found[1:] else "") if found else ""
+    def _reason(self, groups: Mapping[int, Sequence[str]], choices: Sequence[_Choice]) -> dict[str, Any]:
+        """How an operator is run, and why."""
+        told = [choice.about for choice in choices if choice.about]
+        if told:
+            return {"split": told[0] if len(told) == 1 else told}
+        because = "asked for" if self.mode == BINARY and len(groups) < 3 else ""
+        if self.mode == AUTO and len(groups) > 2:
+            many = f"trees of more than {STEPWISE} inputs are not searched" if len(groups) > STEPWISE else ""
+            because = self.assumed or many
+        tree = _text(tuple(range(len(groups))), self._labels(groups))
+        return {"split": {"tree": tree, "because": because}} if because else {}
+
+    def _warning(self, choices: Sequence[_Choice]) -> dict[str, Any]:
+        """MJoin 3.6: what arrives faster than it is joined piles up."""
+        seconds = sum(choice.seconds for choice in choices)
+        if seconds <= 1:
+            return {}
+        by = ", by statistics of which some are assumed" if self.assumed else ""
+        much = f"takes {seconds:.3g} seconds of work a second{by}"
+        return {"warning": f"{much}: with fewer cores than that a backlog grows"}
 
     def _groups(self, operator: Operator) -> dict[int, list[str]]:
         """The inputs by the set of streams that each brings; parts of a key space are one."""
@@ -143,27 +147,24 @@ class _Pass:
         return shares
 
     def _choose(self, parts: Sequence[int], shares: Sequence[float]) -> _Choice:
+        if len(parts) > STEPWISE and self.mode != BINARY:
+            return _Choice(tuple(range(len(parts))), 0.0)  # counting what so many do takes too long
         work = Work(_inputs(self.rates, parts, shares))
-        one, labels = single(work, self.each), self._labels(dict.fromkeys(parts, ()))
-        if len(parts) < 3:
-            return _Choice(work, labels, one.shape, one, one, "", self.each)
-        binary = cheapest_binary(work, self.each)
+        if len(parts) < 3 or self.mode == NEVER or (self.mode == AUTO and self.assumed):
+            one = single(work, USUAL)
+            exact = one if one.seconds < _LITTLE else single(work, self.each)
+            return _Choice(exact.shape, exact.seconds)
+        one, binary = single(work, self.each), cheapest_binary(work, self.each)
+        labels = self._labels(dict.fromkeys(parts, ()))
         if self.mode == BINARY:
-            return _Choice(work, labels, binary.shape, one, binary, "asked for", self.each)
-        best = cheapest(work, self.each)
-        saved, asked = one.seconds - best.seconds, STAGE_S * (_depth(best.shape) - 1)
-        if _flat(best.shape):
-            because = "no tree of smaller joins is less work"
-        elif saved > asked:
-            because = f"saves {saved:.3g} s of work a second, and its stages take {asked:.3g} s"
+            best, because = binary, "asked for"
         else:
-            tree = _text(best.shape, labels)
-            because = f"{tree} saves {saved:.3g} s of work a second, and its stages take {asked:.3g} s"
-        chosen = best.shape if saved > asked else one.shape
-        return _Choice(work, labels, chosen, one, binary, because, self.each)
+            least, best = cheapest(work, self.each), cheapest(work, self.each, STAGE_S)
+            because = _because(one, least, best, labels)
+        return _Choice(best.shape, best.seconds, _about(work, labels, best, one, binary, because, self.each))
 
     def _replace(
-        self, operator: Operator, groups: Mapping[int, Sequence[str]], tree: Shape, told: Sequence[_Choice]
+        self, operator: Operator, groups: Mapping[int, Sequence[str]], tree: Shape, details: Mapping[str, Any]
     ) -> None:
         """A tree of joins in the place of one; the last keeps its name for all that read it."""
         masks = list(groups)
@@ -171,7 +172,8 @@ class _Pass:
             del self.edges[i, operator.id]
         made: list[Operator] = []
         self._made(operator, tree, masks, groups, made)
-        made[-1] = replace(_told(made[-1], **_details(told)), work_s=operator.work_s)
+        details = {**made[-1].details, **details}
+        made[-1] = replace(made[-1], details=details, work_s=operator.work_s)
         self.operators[operator.id] = made
 
     def _made(
@@ -187,7 +189,7 @@ class _Pass:
         sets, inputs = [], []
         edges: list[Edge] = []
         for part in tree:
-            mask = mask_of(n for k in _numbers(part) for n in _bits(masks[k]))
+            mask = mask_of(n for k in members(mask_in(part)) for n in members(masks[k]))
             sets.append(mask)
             if isinstance(part, int):
                 edges += [self.deployment.edge(i, operator.id) for i in groups[mask]]
@@ -199,7 +201,7 @@ class _Pass:
         for edge in edges:
             inputs.append(edge.source)
             self.edges[edge.source, name] = replace(edge, target=name)
-        union = mask_of(n for s in sets for n in _bits(s))
+        union = mask_of(n for s in sets for n in members(s))
         details = Builder(self.problem).describe(union, sets)
         kept = {k: v for k, v in operator.details.items() if k not in ("streams", "on", "conditions")}
         made.append(
@@ -214,43 +216,56 @@ class _Pass:
 
 @dataclass(frozen=True)
 class _Choice:
-    """How the inputs of one join are to meet, and what that was decided by."""
+    """How the inputs of one join are to meet, the work, and what it was decided by, if there was a choice."""
 
-    work: Work
-    labels: Sequence[str]
     shape: Shape
-    one: Chosen
-    binary: Chosen
-    because: str
-    each: Operations
+    seconds: float
+    about: Mapping[str, Any] | None = None
 
-    def told(self) -> dict[str, Any]:
-        chosen = self.work.tree(self.shape).seconds(self.each)
-        split = self.binary.shape
-        assert not isinstance(split, int)
-        paper = store_or_discard(self.work, (mask_in(split[0]), mask_in(split[1])), self.each)
-        return {
-            "tree": _text(self.shape, self.labels),
-            "because": self.because,
-            "work_s": {
-                "one operator": _short(self.one.seconds),
-                f"binary tree {_text(split, self.labels)}": _short(self.binary.seconds),
-                "chosen": _short(chosen),
-            },
-            "mjoin": {
-                "S": _short(paper.store),
-                "D": _short(paper.discard),
-                "says": "split" if paper.splits else "one operator",
-            },
-        }
 
-    @property
-    def warning(self) -> str:
-        """MJoin 3.6: what arrives faster than it is joined piles up."""
-        seconds = self.work.tree(self.shape).seconds(self.each)
-        if seconds <= 1:
-            return ""
-        return f"takes {seconds:.3g} seconds of work a second: with fewer cores than that a backlog grows"
+def _because(one: Chosen, least: Chosen, best: Chosen, labels: Sequence[str]) -> str:
+    """Why a tree is the best, or none is."""
+    tree = least if _flat(best.shape) else best
+    if not _flat(tree.shape):
+        saved, asked = one.seconds - tree.seconds, STAGE_S * (depth(tree.shape) - 1)
+        says = f"saves {saved:.3g} s of work a second, and its stages take {asked:.3g} s"
+        return says if tree is best else f"{_text(tree.shape, labels)} {says}"
+    tried = " that was tried" if len(labels) > MOST else ""
+    return f"no tree of smaller joins{tried} is less work"
+
+
+def _about(
+    work: Work,
+    labels: Sequence[str],
+    best: Chosen,
+    one: Chosen,
+    binary: Chosen,
+    because: str,
+    each: Operations,
+) -> dict[str, Any]:
+    """What a choice was decided by; beside it what the paper's own expressions say."""
+    assert not isinstance(binary.shape, int)
+    low, high = map(mask_in, binary.shape)
+    paper = store_or_discard(work, (low, high), each)
+    seconds = {
+        "one operator": one.seconds,
+        f"binary tree {_text(binary.shape, labels)}": binary.seconds,
+        "chosen": best.seconds,
+    }
+    says = "split" if paper.splits else "one operator"
+    theirs = {"S": paper.store, "D": paper.discard, "work_s": work_in_all(work, each)}
+    return {
+        "tree": _text(best.shape, labels),
+        "because": because,
+        "work_s": _short(seconds),
+        "mjoin": {**_short(theirs), "says": says},
+    }
+
+
+def _assumed(rates: Rates) -> str:
+    """What is assumed of the streams, beside widths: where that is guesswork, one operator is no risk."""
+    found = [a for a in rates.statistics.assumed if ".stats.widths." not in a]
+    return f"assumed: {found[0]}" + (f", and {len(found) - 1} more" if found[1:] else "") if found else ""
 
 
 def _inputs(rates: Rates, parts: Sequence[int], shares: Sequence[float]) -> Inputs:
@@ -260,7 +275,7 @@ def _inputs(rates: Rates, parts: Sequence[int], shares: Sequence[float]) -> Inpu
 
     def agree(mask: int) -> float:
         some = [part for k, part in enumerate(parts) if mask >> k & 1]
-        together = mask_of(n for part in some for n in _bits(part))
+        together = mask_of(n for part in some for n in members(part))
         apart = math.prod(rates.agree(part) for part in some)
         return min(1.0, rates.agree(together) / apart / within ** (len(some) - 1)) if apart > 0 else 0.0
 
@@ -270,19 +285,8 @@ def _inputs(rates: Rates, parts: Sequence[int], shares: Sequence[float]) -> Inpu
     return Inputs((Moment(rate, content),), agree, span, tuple(max(1.0, f.width / _VALUE) for f in flows))
 
 
-def _details(told: Sequence[_Choice]) -> dict[str, Any]:
-    about = [choice.told() for choice in told]
-    warnings = [choice.warning for choice in told if choice.warning]
-    found: dict[str, Any] = {"split": about[0] if len(about) == 1 else about} if about else {}
-    return {**found, "warning": warnings[0]} if warnings else found
-
-
-def _told(operator: Operator, **details: Any) -> Operator:
-    return replace(operator, details={**operator.details, **details})
-
-
 def _inside(node: Node, masks: Sequence[int]) -> int:
-    return mask_of(n for label in node.aliases for n in _bits(masks[int(label)]))
+    return mask_of(n for label in node.aliases for n in members(masks[int(label)]))
 
 
 def _expanded(nodes: Sequence[Node], shapes: Sequence[Shape]) -> Shape:
@@ -298,20 +302,8 @@ def _placed(shape: Shape, inputs: Sequence[Shape]) -> Shape:
     return inputs[shape] if isinstance(shape, int) else tuple(_placed(s, inputs) for s in shape)
 
 
-def _numbers(shape: Shape) -> list[int]:
-    return [shape] if isinstance(shape, int) else [n for part in shape for n in _numbers(part)]
-
-
-def _bits(mask: int) -> list[int]:
-    return [i for i in range(mask.bit_length()) if mask >> i & 1]
-
-
 def _flat(shape: Shape) -> bool:
-    return _depth(shape) <= 1
-
-
-def _depth(shape: Shape) -> int:
-    return 0 if isinstance(shape, int) else 1 + max(_depth(part) for part in shape)
+    return depth(shape) <= 1
 
 
 def _text(shape: Shape, labels: Sequence[str]) -> str:
@@ -321,5 +313,6 @@ def _text(shape: Shape, labels: Sequence[str]) -> str:
     return f"({' '.join(_text(part, labels) for part in shape)})"
 
 
-def _short(seconds: float) -> float:
-    return float(f"{seconds:.3g}")
+def _short(seconds: Mapping[str, float]) -> dict[str, float]:
+    """To three digits; what is beyond all numbers is left out."""
+    return {name: float(f"{s:.3g}") for name, s in seconds.items() if math.isfinite(s)}
