@@ -149,6 +149,31 @@ def test_the_probing_sequence_follows_what_the_streams_do() -> None:
     assert chosen[39] == [2, 1]
 
 
+def test_counts_do_not_depend_on_how_much_fits_into_buffers(monkeypatch) -> None:
+    counted = []
+    for room in (4, probe.CHUNK):
+        monkeypatch.setattr(probe, "CHUNK", room)
+        join = NWayJoin(
+            [InputSpec(c, (("id", pa.int64()),), NEVER) for c in "abc"], probing=[[1, 2], [2, 0], [0, 1]]
+        )
+        keys = np.random.default_rng(1).integers(0, 5, 60)
+        list(join.push([delta(keys, range(60), range(60))] * 3))
+        counted.append(join.counters)
+    assert counted[0] == counted[1]
+
+
+def test_combinations_of_keys_that_only_share_a_word_are_no_results() -> None:
+    specs = [InputSpec(c, (("id", pa.int64()), ("key", pa.string())), 10, key_columns=(1,)) for c in "ab"]
+    join = NWayJoin(specs)
+    one, other = (Delta(np.zeros(1, np.int64), np.zeros(1, np.int64), None, c) for c in map(_named, "xy"))
+    assert list(join.push([one, other])) == []
+    assert (join.counters.results, join.counters.comparisons) == (0, 1)
+
+
+def _named(key: str) -> tuple[pa.Array, ...]:
+    return pa.array([0]), pa.array([key])
+
+
 def test_work_is_counted_and_a_wrong_sequence_costs_more() -> None:
     """Section 3.3: a tuple is hashed and moved once; comparisons depend on the sequence, results do not."""
     rng = np.random.default_rng(1)

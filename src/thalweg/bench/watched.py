@@ -8,6 +8,8 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import duckdb
+
 from thalweg.bench.data import Workload, generate
 from thalweg.catalog import load
 from thalweg.plan.options import Memory, Objective, PlanOptions, Progress, RunOptions
@@ -21,6 +23,7 @@ class Watch:
     def __init__(self) -> None:
         self.seen: list[tuple[float, int]] = []
         self.windows = self.on_disk = 0  # the most they have taken, in bytes
+        self.checksum = 0  # of all results, in any order
 
     def starting(self) -> None:
         pass
@@ -64,5 +67,13 @@ def watched(
     out = home / f"out-{uuid.uuid4().hex}"  # Spark may still tidy up an earlier one's state
     watch = Watch()
     metrics = run(RunOptions((query,), catalog, plan, out, once=True, memory=memory), watch)
+    watch.checksum = _checksum(out / "results" / "q")
     shutil.rmtree(out, ignore_errors=True)
     return watch, metrics
+
+
+def _checksum(results: Path) -> int:
+    with duckdb.connect() as connection:
+        rows = f"read_parquet('{results}/*.parquet') AS found"
+        (total,) = connection.execute(f"SELECT sum(hash(found)) FROM {rows}").fetchall()[0]
+    return int(total or 0)

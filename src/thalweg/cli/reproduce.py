@@ -90,7 +90,7 @@ def _print(outcome: Outcome) -> None:
     for claim in outcome.claims:
         say(f"claim:    {claim.text}")
         say(f"measured: {claim.measured}")
-        say(f"holds:    {'yes' if claim.holds else 'no'}" + (f". {claim.why}" if claim.why else ""))
+        say(f"holds:    {'yes' if claim.holds else 'no'}" + (f". {claim.remark}" if claim.remark else ""))
 
 
 def _shown(cell: str | float) -> str:

@@ -171,7 +171,9 @@ class NWayJoin:
                 if upto > window.linked:
                     lo, hi = window.row(window.linked), window.row(upto)
                     for found in self._probe_all(i, lo, hi):
-                        yield from pending.add(self._decide(found))
+                        decided = self._decide(found)
+                        self.counters.results += len(decided)
+                        yield from pending.add(decided)
                     window.link(upto)
         yield from pending.flush()
 
@@ -248,11 +250,10 @@ class NWayJoin:
         if isinstance(self.probing, str):
             self._measure(head, lo, hi)
         rows = {head: np.arange(lo, hi)}
-        yield from self._descend(head, self.sequence(head), 0, rows, key, start, end)
+        yield from self._descend(self.sequence(head), 0, rows, key, start, end)
 
     def _descend(
         self,
-        head: int,
         sequence: Sequence[int],
         depth: int,
         rows: dict[int, np.ndarray],
@@ -272,10 +273,9 @@ class NWayJoin:
             extended = {j: r.take(left) for j, r in rows.items()} | {target: step.row[:n]}
             found = (step.key[:n], step.start[:n], step.end[:n])
             if depth + 1 == len(sequence):
-                self.counters.results += n
                 yield Results(tuple(extended[j] for j in range(len(self.windows))), *found)
             else:
-                yield from self._descend(head, sequence, depth + 1, extended, *found)
+                yield from self._descend(sequence, depth + 1, extended, *found)
 
     def _decide(self, found: Results) -> Results:
         """Keep the combinations whose keys are equal, where key words are hashes."""
@@ -298,7 +298,6 @@ class _Pending:
     """Collects chunks of results, which live in reused buffers, into larger arrays of their own."""
 
     def __init__(self, inputs: int) -> None:
-        self.inputs = inputs
         self._arrays = [np.empty(0, np.int64) for _ in range(inputs + 3)]
         self._count = 0
 

@@ -116,8 +116,8 @@ def _probe(
                 break
             compared += 1
             if node[row, 0] == k and t <= hi and e >= lo:
-                if n == room:
-                    return n, i, int(np.uint32(np.uint32(age) + first)), compared
+                if n == room:  # this one is looked at again, and counted then
+                    return n, i, int(np.uint32(np.uint32(age) + first)), compared - 1
                 out_left[n] = i
                 out_row[n] = row
                 out_key[n] = k

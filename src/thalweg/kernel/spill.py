@@ -33,7 +33,7 @@ class SpillFolder:
         self.root = root
 
     def write(self, name: str, batch: pa.RecordBatch) -> Spilled:
-        """Write a file of one batch; there is none, or a whole one."""
+        """Write a file of one batch, or none if that fails."""
         return self.write_all(name, [batch])
 
     def read(self, spilled: Spilled) -> pa.RecordBatch:
@@ -41,7 +41,7 @@ class SpillFolder:
         return self.read_all(spilled)[0]
 
     def write_all(self, name: str, batches: Sequence[pa.RecordBatch]) -> Spilled:
-        """Write a file of batches, which may differ in their columns; there is none, or a whole one."""
+        """Write a file of batches, which may differ in their columns, or none if that fails."""
         sink = pa.BufferOutputStream()
         for batch in batches:
             with pa.ipc.new_stream(sink, batch.schema) as writer:

@@ -102,7 +102,7 @@ def _claims(title: str, runs: dict[str, Timeline], third: float) -> tuple[Claim,
             f"fewer in {int((rates[MJOIN] < best).sum())} of {_PARTS} parts; "
             f"{sum(thirds[MJOIN]):,} results against {sum(high):,} and {sum(low):,}",
             bool((rates[MJOIN] >= best).all()) and sum(thirds[MJOIN]) > max(sum(high), sum(low)),
-            "Intermediate results take memory that MJoin has for its inputs: it is full after "
+            note="Intermediate results take memory that MJoin has for its inputs: it is full after "
             f"{runs[MJOIN].full:.0f} s, an operator of the trees after {runs[HIGH].full:.0f} s (high) and "
             f"{runs[LOW].full:.0f} s (low). The less memory there is, the more this is outweighed: of what "
             "is flushed at random, MJoin needs all three members of a result, an XJoin a pair that has met.",
@@ -112,15 +112,15 @@ def _claims(title: str, runs: dict[str, Timeline], third: float) -> tuple[Claim,
             "third)",
             f"{high[0]:,} against {low[0]:,}",
             high[0] > low[0],
-            "S3 fills the operator that it comes into, and low in the tree that one also has S1 to hold; as "
-            "long as no memory is full, the trees are even.",
+            note="S3 fills the operator that it comes into, and low in the tree that one also has S1 to "
+            "hold; as long as no memory is full, the trees are even.",
         ),
         Claim(
             f"{title}: when S3 is slow, the other tree has the higher rate (criterion: results in the second "
             "third)",
             f"{high[1]:,} against {low[1]:,}",
             low[1] > high[1],
-            "Now the operator that S3 comes into fills more slowly, and that of S1 and S2 as fast as ever.",
+            note="The operator that S3 comes into fills more slowly then, that of S1 and S2 as fast as ever.",
         ),
         Claim(
             f"{title}: when S3 is fast again, the first order is back (criterion: results in the last third)",

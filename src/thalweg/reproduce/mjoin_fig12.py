@@ -87,7 +87,7 @@ def _claims(traces: dict[str, Trace]) -> tuple[Claim, ...]:
             "(criterion: at each tenth of the results)",
             f"the tree takes {(tree / right).min():.2f} to {(tree / right).max():.2f} times as long",
             bool((right < tree).all()),
-            f"The tree hashes and moves {stored:,} intermediate results more.",
+            note=f"The tree hashes and moves {stored:,} intermediate results more.",
         ),
         Claim(
             "after some point the wrong sequence makes MJoin slower than the XJoin tree "

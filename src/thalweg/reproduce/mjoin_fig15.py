@@ -125,14 +125,15 @@ def _claims(runs: dict[str, Timeline], length: float) -> tuple[Claim, ...]:
             "and other batches more often more)",
             f"fewer in {after:.0%} of the batches with a spill and in {others:.0%} of the others",
             after > 0.5 > others,
+            "Where a batch has few results, chance decides whether it has more than the one before.",
         ),
         Claim(
             "in the last part its output rate is substantially decreased, as most results are out "
             f"(criterion: in the last twelfth below {_DECREASED:.0%} of the greatest)",
             f"{rates[-1] / greatest:.0%} of the greatest; {share:.0%} of the results came in the first phase",
             bool(rates[-1] < _DECREASED * greatest),
-            "While all inputs last the rate falls by less than half, and with half this memory not at all; "
-            "in the paper's run some may have ended before.",
+            "While all inputs last there is ever more to be found; in the paper's run some inputs may have "
+            "ended before.",
         ),
     )
 

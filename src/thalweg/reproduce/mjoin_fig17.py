@@ -168,9 +168,10 @@ def _claims(title: str, traces: Traces, slow: float) -> tuple[Claim, ...]:
             f"the last result of one MJoin after {last[SINGLE]:.0f} s, of the bushy plan after "
             f"{last[BUSHY]:.0f} s",
             last[BUSHY] * (1 + _CLOSE) < last[SINGLE],
-            f"Beside one MJoin: {beside}. One MJoin finds the same combinations of the slow streams anew for "
+            "One MJoin finds the same combinations of the slow streams anew for "
             "each tuple of S1; that costs more than storing them where few are stored and many tuples of S1 "
             "meet them, not where most tuples of S1 meet nothing.",
+            f"Beside one MJoin: {beside}.",
         ),
         Claim(
             f"{title}: several small MJoins outperform one and the binary plans (criterion: the last result "

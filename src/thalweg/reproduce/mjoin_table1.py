@@ -167,8 +167,8 @@ def _claims(counted: dict[str, _Counted], tuples: int, pairs: int) -> tuple[Clai
             f"{right.comparisons:,}",
             # The fan-out is the same at any scale, so comparisons a tuple are.
             abs(right.comparisons / tuples / (PAPER[RIGHT][1] / 35_000) - 1) < 0.02,
-            f"{right.results:,} of them make the results, {counted[RIGHT].first:,} the combinations before "
-            f"them, and {counted[RIGHT].other_values:,} look at another value in the same slot.",
+            note=f"{right.results:,} of them make the results, {counted[RIGHT].first:,} the combinations "
+            f"before them, and {counted[RIGHT].other_values:,} look at another value in the same slot.",
         ),
         Claim(
             "the wrong sequence needs almost 25 percent more (2,004,639; criterion: 15 to 30 percent)",

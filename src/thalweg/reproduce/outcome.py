@@ -14,15 +14,23 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Claim:
-    """What a paper says, what was measured, and whether it holds; `why` explains, above all where not."""
+    """What a paper says, what was measured, and whether it holds.
+
+    `why` is why it does not hold, if so; `note` is to be known of it in any case.
+    """
 
     text: str
     measured: str
     holds: bool
     why: str = ""
+    note: str = ""
+
+    @property
+    def remark(self) -> str:
+        return " ".join(filter(None, (self.note, "" if self.holds else self.why)))
 
     def to_json(self) -> dict[str, Any]:
-        return {"claim": self.text, "measured": self.measured, "holds": self.holds, "why": self.why}
+        return {"claim": self.text, "measured": self.measured, "holds": self.holds, "why": self.remark}
 
 
 @dataclass(frozen=True)
