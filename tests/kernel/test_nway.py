@@ -149,6 +149,23 @@ def test_the_probing_sequence_follows_what_the_streams_do() -> None:
     assert chosen[39] == [2, 1]
 
 
+def test_a_slow_input_follows_changes_that_fast_ones_bring() -> None:
+    join = NWayJoin([InputSpec(c, (("id", pa.int64()),), 20_000) for c in "abc"])
+    rng = np.random.default_rng(2)
+    chosen = []
+    for step in range(60):
+        n = 5000
+        few, many = rng.integers(0, 100_000, n), rng.integers(0, 50, n)
+        b, c = (few, many) if step < 35 else (many, few)
+        moments = np.arange(step * n, (step + 1) * n)
+        slow = delta(many[:10], moments[:10], moments[:10])
+        list(join.push([slow, delta(b, moments, moments), delta(c, moments, moments)]))
+        join.expire([(step + 1) * n] * 3)
+        chosen.append(join.sequence(0))
+    assert chosen[34] == [1, 2]
+    assert chosen[-1] == [2, 1]
+
+
 def test_counts_do_not_depend_on_how_much_fits_into_buffers(monkeypatch) -> None:
     counted = []
     for room in (4, probe.CHUNK):

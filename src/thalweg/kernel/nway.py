@@ -32,8 +32,8 @@ from thalweg.kernel.window import NEVER, Window
 
 _SLICES_A_WINDOW = 4  # a slice is at most this part of the shortest window
 _SLICE_TUPLES = 2048  # but not smaller than this many tuples, so that calls do not outweigh work
-_MEASURE_EVERY = 1 << 14  # an input's selectivities are measured once in so many of its tuples, or as soon
-_SAMPLE = 64  # as it has brought twice as many as the last time; on this many of them,
+_MEASURE_EVERY = 1 << 14  # selectivities are measured once in so many tuples for each input, or as soon as
+_SAMPLE = 64  # there have been twice as many as the last time; on this many of an input's tuples,
 _FRESH = 0.3  # and this much of what is known then comes from these
 RESULTS = 1 << 18
 """How many results are handed out at a time."""
@@ -153,7 +153,7 @@ class NWayJoin:
         self.counters = Counters()
         self.fanout = np.full((n, n), np.nan)  # of an input's tuple in each other window: how many it meets
         self._brought = [0] * n
-        self._measured = [0] * n  # what it had brought when it was last measured
+        self._measured = [0] * n  # what all had brought when an input was last measured
         self._steps = [Step() for _ in range(n - 1)]
 
     def push(self, deltas: Sequence[Delta | None]) -> Iterator[Results]:
@@ -207,11 +207,12 @@ class NWayJoin:
         if len(self.windows) < 3:
             return
         self._brought[head] += hi - lo
-        since = self._brought[head] - self._measured[head]
-        if since < min(_MEASURE_EVERY, self._measured[head]):
+        # Tuples of all inputs count: one that brings few of them meets what has changed as well.
+        brought, every = sum(self._brought), _MEASURE_EVERY * len(self.windows)
+        if brought - self._measured[head] < min(every, self._measured[head]):
             return
-        early = self._measured[head] < _MEASURE_EVERY  # windows fill up: what was seen before is of no use
-        self._measured[head] = self._brought[head]
+        early = self._measured[head] < every  # windows fill up: what was seen before is of no use
+        self._measured[head] = brought
         window = self.windows[head]
         rows = np.linspace(lo, hi - 1, min(_SAMPLE, hi - lo)).astype(np.int64)
         key, start = window.keys(rows), window.starts(rows)
