@@ -29,6 +29,6 @@ def parse_size(text: object, *, where: str | None = None) -> int:
         raise UserError(
             f"{str(text)[:40]!r} is not a size",
             where=where,
-            remedy="write a number and a unit (kB, MB, GB; KiB, MiB, GiB), for example '64 MB'",
+            remedy="write a number and a unit (kB, MB, GB, TB; KiB, MiB, GiB, TiB), for example '64 MB'",
         )
     return size

@@ -17,7 +17,7 @@ from thalweg.errors import UserError
 if TYPE_CHECKING:
     from thalweg.catalog.model import Catalog
     from thalweg.plan.document import Plan
-    from thalweg.plan.options import Emulated, PlanOptions
+    from thalweg.plan.options import Emulated, Memory, PlanOptions
     from thalweg.query.model import Query
 
 _PICTURE = "network.svg"
@@ -90,7 +90,8 @@ def run(
     memory = None
     if memory_budget is not None:
         budget = parse_size(memory_budget, where="--memory-budget")
-        memory = Memory(budget, parse_duration(spill_delay or "10 seconds", where="--spill-delay"))
+        delay = "10 seconds" if spill_delay is None else spill_delay
+        memory = Memory(budget, parse_duration(delay, where="--spill-delay"))
     elif spill_delay is not None:
         raise UserError("nothing is on disk without a --memory-budget", where="--spill-delay")
     emulated = _emulated(read, made, emulate, jitter)
@@ -106,6 +107,7 @@ def run(
         metrics: Mapping[str, Any] = run_on_spark(options, report)
     finally:
         report.close()
+    _check_budget(metrics, memory)
     several = len({site for q in made.queries for site in q.deployment.sites}) > 1
     # What is complete is left as it is, but for a picture that a killed run could not draw any more.
     left_alone = not several or (was_complete and (out / _PICTURE).exists())
@@ -114,6 +116,19 @@ def run(
         print_json(metrics)
     else:
         _show(metrics, picture)
+
+
+def _check_budget(metrics: Mapping[str, Any], memory: Memory | None) -> None:
+    """Say so where windows took more than they were given; each join needs some in any case."""
+    from thalweg.cli.progress import size
+
+    took = metrics.get("windows", {}).get("memory_bytes", 0)
+    if memory is not None and took > memory.budget:
+        typer.echo(
+            f"thalweg: windows took {size(took)} in memory, more than the budget of {size(memory.budget)}: "
+            "the smallest windows of each join, the tuples of a batch and a part of the keys need as much",
+            err=True,
+        )
 
 
 def _plan(queries: Sequence[Query], catalog: Catalog, path: Path | None, options: PlanOptions) -> Plan:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
+import platform
+from datetime import date
 from pathlib import Path
 
 from thalweg.cost.splitting import NAMES, Operations
@@ -12,6 +15,7 @@ PLACE = "THALWEG_OPERATIONS"
 """The environment variable that names another file."""
 
 _VERSION = 2
+_LOG = logging.getLogger(__name__)  # a warning comes out on standard error, unless it is told otherwise
 
 USUAL = Operations(
     hash=25e-9,
@@ -44,12 +48,14 @@ def prices(path: Path | None = None) -> Operations:
         return kept
     from thalweg.cost.calibrate import measure  # takes a second to load, and is needed once
 
+    _LOG.warning("measuring once what joins take on this machine, some seconds; kept in %s", path)
     measured = measure()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f"{path.name}.{os.getpid()}")
         seconds = dict(zip(NAMES, measured.values, strict=True))
-        draft.write_text(json.dumps({"version": _VERSION, "seconds": seconds}, indent=1) + "\n")
+        about = {"version": _VERSION, "measured": date.today().isoformat(), "machine": platform.machine()}
+        draft.write_text(json.dumps({**about, "seconds": seconds}, indent=1) + "\n")
         draft.replace(path)
     except OSError:
         pass  # nowhere to keep them: they are measured again next time

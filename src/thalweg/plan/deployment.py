@@ -16,6 +16,7 @@ _WORK = "work_s"
 _TAKEN = frozenset((*_OPERATOR_KEYS, _WORK))
 _EDGE_KEYS = ("from", "to", "from_site", "to_site", "streams", "tuples_per_s", "bytes_per_s")
 _CARRIES = "carries"
+_APART = ("split", "warning")
 TUPLES = "tuples"
 
 
@@ -41,8 +42,17 @@ class Operator:
             raise ValueError(f"operator {self.id}: {self.work_s} seconds can't be its work")
 
     def __str__(self) -> str:
-        details = ", ".join(f"{k} {_shown(v)}" for k, v in self.details.items() if v not in ([], {}, None))
+        shown = {k: v for k, v in self.details.items() if v not in ([], {}, None) and k not in _APART}
+        details = ", ".join(f"{k} {_shown(v)}" for k, v in shown.items())
         return f"{self.id}: {self.kind} at {self.site}" + (f" ({details})" if details else "")
+
+    def remarks(self) -> list[str]:
+        """What is to be said of it beside: how a join is split and why, and that it may be too much work."""
+        split = self.details.get("split", [])
+        lines = [
+            line for choice in ([split] if isinstance(split, Mapping) else split) for line in _told(choice)
+        ]
+        return lines + ([f"WARNING: {self.details['warning']}"] if "warning" in self.details else [])
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -179,6 +189,7 @@ class Deployment:
             lines.append("  " * depth + (f"{id_}: above" if again else str(self.operator(id_))))
             if not again:
                 told.add(id_)
+                lines += ["  " * depth + f"    {remark}" for remark in self.operator(id_).remarks()]
                 waiting += [(i, id_, depth + 1) for i in reversed(self.operator(id_).inputs)]
         return "\n".join(lines)
 
@@ -226,6 +237,20 @@ def _number(value: Any, what: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError(f"{what} is not a number: {value!r}")
     return float(value)
+
+
+def _told(choice: Mapping[str, Any]) -> list[str]:
+    """How a join is run, in lines."""
+    lines = [f"joined as {choice.get('tree')}: {choice.get('because')}"]
+    if work := choice.get("work_s"):
+        lines.append("seconds of work a second: " + ", ".join(f"{way} {s:g}" for way, s in work.items()))
+    if paper := choice.get("mjoin"):
+        known = {"S": "store", "D": "recompute"}
+        costs = ", ".join(
+            f"{name} = {paper[name]:g} s to {how}" for name, how in known.items() if name in paper
+        )
+        lines.append(f"MJoin's own formulas, which decide nothing: {costs}, so {paper.get('says')}")
+    return lines
 
 
 def _operator(data: Any) -> Operator:

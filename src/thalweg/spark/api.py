@@ -118,7 +118,9 @@ def sql(
 def _memory(budget: object, spill: object, where: str) -> tuple[int, Path] | None:
     if budget is None and spill is None:
         return None
-    if not isinstance(spill, str | Path) or budget is None:
+    if spill is not None and not isinstance(spill, str | Path):
+        raise UserError(f"{spill!r} is no folder", where=f"{where}, spill", remedy="give the name of one")
+    if spill is None or budget is None:
         raise UserError(
             "`memory_budget` and `spill` belong together",
             where=where,

@@ -46,22 +46,37 @@ class Folder:
         except OSError as error:
             raise UserError(f"can't create {self.path}: {error.strerror}", where="--out") from None
         self._claim()
+        self._await_last()
         job_file = self.own / "job.json"
         asked = _identity(options)
-        if job_file.exists():
-            job: dict[str, Any] = json.loads(job_file.read_text())
-            for part, what in (("queries", "other queries"), ("catalog", "another catalog")):
-                if job[part] != asked[part]:
-                    raise UserError(
-                        f"{self.path} belongs to a run with {what}",
-                        where="--out",
-                        remedy="name a new folder, or give the same queries and catalog to continue",
-                    )
-        else:
+        job: dict[str, Any] | None = json.loads(job_file.read_text()) if job_file.exists() else None
+        if job is not None and not self._begun and any(job.get(part) != of for part, of in asked.items()):
+            self._forget()  # it was refused or ended before it had read anything
+            job = None
+        if job is None:
             job = {**asked, "partitions": partitions, "run": uuid.uuid4().hex}
             write(job_file, json.dumps(job))
-        self._await_last()
+        for part, what in (("queries", "other queries"), ("catalog", "another catalog")):
+            if job[part] != asked[part]:
+                raise UserError(
+                    f"{self.path} belongs to a run with {what}",
+                    where="--out",
+                    remedy="name a new folder, or give the same queries and catalog to continue",
+                )
         return job
+
+    @property
+    def _begun(self) -> bool:
+        """Whether a batch has been planned, by Spark's own log, or all is done without any."""
+        done = (self.metrics() or {}).get("complete", False)
+        return done or any((self.checkpoint / "offsets").glob("[0-9]*"))
+
+    def _forget(self) -> None:
+        """Remove all but the lock."""
+        for file in (*self.path.iterdir(), *self.own.iterdir()):
+            if file.name not in (self.own.name, "lock"):
+                shutil.rmtree(file) if file.is_dir() else file.unlink()
+        self.control.mkdir()
 
     def _claim(self) -> None:
         self._lock = (self.own / "lock").open("a")
