@@ -170,6 +170,7 @@ def test_json_is_one_object_and_nothing_else(tmp_path, capsys):
     told = json.loads(printed.out)
     assert told["name"] == "mjoin-table1"
     assert told["scale"] == 0.05
+    assert told["title"].endswith("at 0.05 of the size")
     assert {"claim", "measured", "holds", "why"} == set(told["claims"][0])
     assert told["plans"][0]["hashes"] == 185_000 * 0.05
     assert [path for path in told["files"] if not (tmp_path / path).is_file()] == []
@@ -190,7 +191,7 @@ def test_an_unknown_name_is_refused_with_those_that_exist(capsys):
     assert all(name in said.err for name in EXPERIMENTS)
 
 
-@pytest.mark.parametrize("scale", ["0", "-1", "2", "nan"])
+@pytest.mark.parametrize("scale", ["0", "-1", "2", "nan", "1e-9"])
 def test_a_scale_that_makes_no_sense_is_refused(scale, capsys):
     assert invoke(["reproduce", "mjoin-table1", "--scale", scale]) == 2
     assert "--scale" in capsys.readouterr().err

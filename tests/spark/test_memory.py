@@ -103,6 +103,8 @@ def test_a_budget_without_a_folder_is_refused(spark, feeds, tmp_path):
     frames = {n: f.live(spark, folder / n) for n, f in feeds.items()}
     with pytest.raises(thalweg.UserError, match="belong together"):
         thalweg.join(frames, on="k", within="20 seconds", time="ts", memory_budget="1 MB")
+    with pytest.raises(thalweg.UserError, match="3 is no folder"):
+        thalweg.join(frames, on="k", within="20 s", time="ts", memory_budget="1 MB", spill=3)
     with pytest.raises(thalweg.UserError, match="is not a size"):
         thalweg.join(frames, on="k", within="1 s", time="ts", memory_budget="much", spill=tmp_path / "s")
 
@@ -114,6 +116,7 @@ def test_a_budget_without_a_folder_is_refused(spark, feeds, tmp_path):
         (SQL, ("--memory-budget", "5 XB"), "is not a size"),
         (SQL, ("--spill-delay", "5 seconds"), "without a --memory-budget"),
         (SQL, ("--memory-budget", "5 MB", "--spill-delay", "5"), "no unit"),
+        (SQL, ("--memory-budget", "5 MB", "--spill-delay", ""), "--spill-delay"),
         (SQL.replace("RANGE 20 SECONDS", "ROWS 5"), ("--memory-budget", "5 MB"), "windows of rows"),
     ],
 )
@@ -124,6 +127,27 @@ def test_what_can_not_have_a_budget_is_refused(tmp_path, thalweg, sql, more, sai
     code, _, err = thalweg(*RUN, *more, "--once", cwd=root)
     assert code == 2
     assert said in one_message(err)
+
+
+def test_a_run_that_was_refused_leaves_its_folder_free(tmp_path, thalweg):
+    few = {n: Feed(f.columns, f.batches, order=("id",)) for n, f in feeds_of(1).items()}
+    root = place(tmp_path, few)
+    rows = SQL.replace("RANGE 20 SECONDS", "ROWS 5")
+    (root / "q.sql").write_text(rows)
+    assert thalweg(*RUN, "--memory-budget", "5 MB", "--once", cwd=root)[0] == 2
+    code, out, err = thalweg(*RUN, "--once", "--json", cwd=root)
+    assert code == 0, err
+    assert results_of(root / "out") == expected(rows, few)
+    assert "windows" not in json.loads(out)
+
+
+def test_a_budget_that_no_join_can_keep_to_is_told(tmp_path, thalweg):
+    few = feeds_of(2)
+    root = place(tmp_path, few)
+    code, _, err = thalweg(*RUN, "--memory-budget", "1 kB", "--once", "--json", cwd=root)
+    assert code == 0
+    assert "more than the budget of 1000 B" in err
+    assert results_of(root / "out") == expected(SQL, few)
 
 
 @pytest.mark.long

@@ -1,12 +1,16 @@
-"""When a run tells its joins that nothing has come for a while; without Spark."""
+"""When a run tells its joins that nothing has come for a while, or is told to stop; without Spark."""
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from thalweg.cli.main import invoke
 from thalweg.plan.options import Memory
 from thalweg.spark import run as module
 from thalweg.spark.run import _Run
@@ -61,3 +65,30 @@ def test_nobody_is_told_where_nothing_waits_or_the_end_comes_anyway(clock) -> No
     heard(run := a_run(told, clock, once=True), clock, 200, _1=5)
     heard(run, clock, 300)
     assert told == []
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_run_told_to_stop_while_spark_starts_ends_cleanly(tmp_path, monkeypatch, capsys, told) -> None:
+    """The signal goes to all processes of a group: the JVM may go first, and then Spark fails to start."""
+
+    def failing(*_: object) -> None:
+        if told:
+            os.kill(os.getpid(), signal.SIGTERM)
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    stream = "{site: here, time: ts, schema: {ts: timestamp, k: long}, source: {format: rate}}"
+    (tmp_path / "catalog.yaml").write_text(f"sites: {{here: {{}}}}\nstreams: {{a: {stream}, b: {stream}}}\n")
+    (tmp_path / "q.sql").write_text("SELECT a.k FROM a [RANGE 1 DAY], b [RANGE 1 DAY] WHERE a.k = b.k\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(module, "session", failing)
+    before = [signal.getsignal(told) for told in (signal.SIGINT, signal.SIGTERM)]
+    try:
+        status = invoke(["run", "q.sql", "--catalog", "catalog.yaml", "--out", "out", "--json"])
+    finally:
+        for name, handler in zip((signal.SIGINT, signal.SIGTERM), before, strict=True):
+            signal.signal(name, handler)
+    out, err = capsys.readouterr()
+    assert status == (0 if told else 1), err
+    if told:
+        assert json.loads(out)["input_rows"] == {"a": 0, "b": 0}
+        assert json.loads(out)["complete"] is False

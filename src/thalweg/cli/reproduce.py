@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from thalweg.reproduce.outcome import Outcome
     from thalweg.reproduce.table import Experiment
 
+_LEAST = 0.001  # with fewer tuples there is nothing to see
+
 
 def reproduce(
     name: Annotated[
@@ -35,8 +37,8 @@ def reproduce(
     from thalweg.reproduce.files import write
     from thalweg.reproduce.table import EXPERIMENTS, named
 
-    if not 0 < scale <= 1:
-        raise UserError("a scale is above 0 and at most 1", where="--scale")
+    if not _LEAST <= scale <= 1:
+        raise UserError(f"a scale is at least {_LEAST:g} and at most 1", where="--scale")
     if name is None:
         _list(list(EXPERIMENTS.values()), as_json=as_json)
         return
@@ -48,6 +50,8 @@ def reproduce(
             print(f"{at}: {line}", file=sys.stderr, flush=True)
 
         outcome = experiment.run(scale, tell)
+        if scale < 1:
+            outcome = outcome.at_scale(scale)
         paths = [str(path) for path in write(outcome, out)]
         seconds = round(time.monotonic() - begun, 1)
         told.append({**outcome.to_json(), "scale": scale, "seconds": seconds, "files": paths})

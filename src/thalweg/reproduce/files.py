@@ -59,8 +59,9 @@ def _curves(axes: Any, panel: Panel) -> None:
         style = ("-", "--", ":")[nth % 3]
         colour = _COLOURS[nth % len(_COLOURS)]
         axes.plot(curve.x, curve.results, label=curve.plan, color=colour, linestyle=style, linewidth=1.4)
-    for mark in panel.marks:
-        axes.axvline(mark, color="#9aa5b1", linewidth=0.8, linestyle=":")
+    for nth, mark in enumerate(panel.marks):
+        label = panel.marked if nth == 0 else None
+        axes.axvline(mark, color="#9aa5b1", linewidth=0.8, linestyle=":", label=label)
     axes.set_ylabel("results", fontsize=9)
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.grid(alpha=0.3)

@@ -100,10 +100,7 @@ def _claim(case: str, traces: Traces) -> Claim:
     ends = {name: traces[name].work[-1] / traces[MJOIN].work[-1] for name in (HIGH, LOW)}
     stored = {name: traces[name].counters.hashes for name in _SHAPES}
     holds = all(bool((r > 1 + _CLOSE).all()) for r in ratio.values())
-    note = (
-        f"MJoin stores {stored[MJOIN]:,} tuples, fast high {stored[HIGH]:,}, fast low {stored[LOW]:,}. Once "
-        "S3 has ended, MJoin's tuples find its window empty and stop, where fast high joins S1 with S2 on."
-    )
+    note = f"MJoin stores {stored[MJOIN]:,} tuples, fast high {stored[HIGH]:,}, fast low {stored[LOW]:,}."
     some = "few" if stored[HIGH] < 2 * stored[MJOIN] else "many"
     why = (
         f"The {some} results that fast high stores cost no more than they save: a tuple of S3 probes them "

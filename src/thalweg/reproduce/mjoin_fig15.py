@@ -75,6 +75,7 @@ def run(scale: float, tell: Tell) -> Outcome:
                 "seconds since the first arrival",
                 tuple(thinned(t.plan, t.at, t.results, 1000) for t in runs.values()),
                 (length,),
+                "the last arrival",
             ),
             Panel(
                 "results of the first phase",

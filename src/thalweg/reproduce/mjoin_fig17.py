@@ -94,6 +94,7 @@ def run(scale: float, tell: Tell) -> Outcome:
                 "seconds since the first arrival",
                 tuple(thinned(t.plan, t.clock(slow[title]), t.results) for t in traces.values()),
                 (float(traces[SINGLE].at[-1]),),
+                "the last arrival",
             )
             for title, traces in runs.items()
         ),

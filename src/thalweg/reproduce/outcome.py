@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -44,12 +44,13 @@ class Curve:
 
 @dataclass(frozen=True)
 class Panel:
-    """One diagram: curves over the same axis, with marks at some of its places."""
+    """One diagram: curves over the same axis, with marks at some of its places; `marked` says what for."""
 
     title: str
     x_label: str
     curves: tuple[Curve, ...]
     marks: tuple[float, ...] = ()
+    marked: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,11 @@ class Outcome:
     header: tuple[str, ...]
     rows: tuple[tuple[str | int | float, ...], ...]
     panels: tuple[Panel | Bars, ...] = field(default=(), repr=False)
+
+    def at_scale(self, scale: float) -> Outcome:
+        """The same, saying that it is of so much of the size."""
+        told = "What is said of the paper is of its whole size; verdicts may differ here."
+        return replace(self, title=f"{self.title}, at {scale:g} of the size", setting=(told, *self.setting))
 
     def to_json(self) -> dict[str, Any]:
         return {

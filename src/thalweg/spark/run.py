@@ -40,14 +40,31 @@ from thalweg.spark.unpack import Direct, counts, reports, results
 def run(options: RunOptions, reporter: Reporter) -> dict[str, Any]:
     """Run the queries until their sources are exhausted (`once`) or the process is told to stop."""
     folder = Folder(options.out.absolute())
+    stop = _on_signals(reporter)
     try:
-        return _run(options, reporter, folder)
+        return _run(options, reporter, folder, stop)
+    except UserError:
+        raise
+    except Exception:
+        if not stop.is_set():
+            raise
+        # The JVM was told to stop as well, and was faster.
+        reporter.message(_STOPPED)
+        return folder.metrics() or _nothing_yet(options)
     finally:
         folder.close()
 
 
-def _run(options: RunOptions, reporter: Reporter, folder: Folder) -> dict[str, Any]:
-    stop = _on_signals(reporter)
+_STOPPED = "stopped; the same command continues"
+
+
+def _nothing_yet(options: RunOptions) -> dict[str, Any]:
+    streams = sorted({i.stream for q in options.queries for i in q.inputs})
+    rows = Tally().rows(streams, (q.name for q in options.queries))
+    return {**rows, "shipped": [], "elapsed_s": 0.0, "batches": 0, "complete": False}
+
+
+def _run(options: RunOptions, reporter: Reporter, folder: Folder, stop: threading.Event) -> dict[str, Any]:
     begun = time.monotonic()
     settled = folder.open(options, partitions=0)
     done = folder.metrics()
@@ -131,7 +148,7 @@ class _Run:
         if finished:
             shutil.rmtree(self.folder.spill, ignore_errors=True)
         else:
-            self.reporter.message("stopped; the same command continues")
+            self.reporter.message(_STOPPED)
         self.reporter.close()
         return metrics
 
