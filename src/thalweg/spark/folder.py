@@ -72,10 +72,13 @@ class Folder:
         return done or any((self.checkpoint / "offsets").glob("[0-9]*"))
 
     def _forget(self) -> None:
-        """Remove all but the lock."""
-        for file in (*self.path.iterdir(), *self.own.iterdir()):
-            if file.name not in (self.own.name, "lock"):
-                shutil.rmtree(file) if file.is_dir() else file.unlink()
+        """Remove what a run has made that has read nothing; the lock stays, and whatever else is there."""
+        ours = (self.path / name for name in ("plan.json", "metrics.json", "results", "late"))
+        for file in (*ours, *(f for f in self.own.iterdir() if f.name != "lock")):
+            if file.is_dir():
+                shutil.rmtree(file)
+            else:
+                file.unlink(missing_ok=True)
         self.control.mkdir()
 
     def _claim(self) -> None:
