@@ -24,14 +24,14 @@ demo: setup
 	@$(PYTHON) -m thalweg demo --out demo-out
 
 # Two at a time: each has a Spark session of its own, whose batches often wait.
-PYTEST := $(PYTHON) -m pytest -n 2 --dist worksteal
+PYTEST := $(PYTHON) -m pytest -n 2
 
 # The first failure ends it; the last line is pytest's own.
 test: setup
-	@$(PYTEST) -x -m "not long"
+	@$(PYTEST) --dist loadfile -x -m "not long"
 
 test-long: setup
-	@$(PYTEST) -m "long or not long"
+	@$(PYTEST) --dist worksteal -m "long or not long"
 
 lint: setup
 	@$(PYTHON) -m ruff check --quiet .
