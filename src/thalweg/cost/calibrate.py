@@ -22,7 +22,7 @@ from thalweg.kernel.nway import Delta, InputSpec
 from thalweg.kernel.tree import JoinTree
 from thalweg.kernel.window import NEVER
 
-_BELIEF = 0.2
+_BELIEF = 0.5
 """How much less a price that is twice the usual one counts than a trial that takes twice what it should."""
 
 _TRIALS = 60
