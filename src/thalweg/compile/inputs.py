@@ -1,0 +1,46 @@
+"""What the compiler is given, and what it says of the results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from thalweg.query.model import Equality, Query
+
+
+@dataclass(frozen=True)
+class StreamInfo:
+    """What operators must know of a stream: its columns and how its time runs, in microseconds."""
+
+    name: str
+    columns: Mapping[str, pa.DataType]
+    time: str
+    lateness: int
+    idle: int | None = None
+    max_ahead: int | None = None
+    order: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TypedQuery:
+    """A query whose equalities compare values of one type on both sides, and the types of those sides."""
+
+    query: Query
+    equalities: tuple[Equality, ...]
+    kinds: Mapping[str, pa.DataType]  # by the text of a side
+
+
+@dataclass(frozen=True)
+class ResultPlan:
+    """What comes out for one query: the columns of its results.
+
+    A column that equals another one in every result is not sent; `same` says which one it equals. The greatest
+    of the `times` of all aliases is the result's time.
+    """
+
+    query: Query
+    fields: tuple[tuple[str, str, str, pa.DataType], ...]  # alias, column, field, type
+    same: Mapping[tuple[str, str], tuple[str, str]]
+    times: tuple[tuple[str, str], ...]

@@ -1,0 +1,155 @@
+"""Which operators are called together, and in which stage of a batch.
+
+Operators of a site are called together. They hand tuples to each other directly as long as the key stays the
+same; another key takes a shuffle, so its readers are in a later stage. The number of stages, and the stage at
+which each stream enters, are fixed in the Spark query (the `Shape`). A plan that needs more of them than there
+are sends the rest through an exchange from the site to itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from thalweg.compile.graph import Feed, Op
+from thalweg.compile.needs import Needs
+
+
+class Place(NamedTuple):
+    """Where operators are called together: by `key` in many buckets, or `whole` in one."""
+
+    site: str
+    kind: str
+    stage: int
+
+    @property
+    def whole(self) -> bool:
+        return self.kind == WHOLE
+
+
+WHOLE, KEYED = "whole", "keyed"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What of a program is fixed in the Spark query: its stages, and at which of them each stream enters."""
+
+    stages: int
+    entries: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A source operator of a stream, for readers with one key in one place."""
+
+    stream: str
+    place: Place
+    key: tuple[str, ...]
+
+
+class Placement:
+    """The place of every operator, and the source operators of every stream."""
+
+    def __init__(self, needs: Needs, buckets: int, shape: Shape | None) -> None:
+        self.needs, self.buckets, self.shape = needs, buckets, shape
+        self.places: dict[int, Place] = {}
+        self.instances: dict[str, list[Instance]] = {}
+        for op in needs.ops:
+            if op.role != "source":
+                self._place(op)
+        for op in needs.ops:
+            if op.role == "source":
+                self._add_sources(op)
+
+    @property
+    def found(self) -> Shape:
+        """The shape that this placement needs."""
+        entries = {s: min(i.place.stage for i in found) for s, found in self.instances.items()}
+        stages = [p.stage for p in self.places.values()]
+        return Shape(max([*stages, *(i.place.stage for f in self.instances.values() for i in f)]), entries)
+
+    def of(self, op: Op) -> Place:
+        return self.places[id(op)]
+
+    def primary(self, stream: str) -> Instance:
+        """The source operator that reports on a stream, and ships it."""
+        return self.instances[stream][0]
+
+    def beside(self, feed: Feed) -> bool:
+        """Whether what is read comes from an operator that is called together with the reader."""
+        producer, reader = feed.view.op, feed.reader
+        if feed.form not in ("tuples", "rows") or producer.site != reader.site:
+            return False
+        if producer.role == "source":
+            return feed.form == "tuples"
+        place, own = self.of(producer), self.of(reader)
+        return place == own and (place.whole or self._same_key(feed))
+
+    def staged(self, feed: Feed) -> bool:
+        """Whether what is read comes from an earlier stage of the same batch."""
+        producer, reader = feed.view.op, feed.reader
+        if feed.form not in ("tuples", "rows") or producer.site != reader.site or producer.role == "source":
+            return False
+        return self.of(producer).stage < self.of(reader).stage
+
+    def _place(self, op: Op) -> None:
+        whole = op.buckets == 1 or self.buckets == 1 or self._reads_rows(op)
+        if op.role == "sink" and (beside := self._beside_sink(op)) is not None:
+            self.places[id(op)] = beside
+            return
+        stage = 1
+        for feed in op.feeds:
+            producer = feed.view.op
+            if feed.form not in ("tuples", "rows") or producer.site != op.site:
+                continue
+            if producer.role == "source":
+                stage = max(stage, self.shape.entries.get(producer.stream, 1) if self.shape else 1)
+                continue
+            place = self.of(producer)
+            local = place.whole if whole else not place.whole and self._same_key(feed)
+            after = place.stage if local else place.stage + 1
+            if self.shape is None or after <= self.shape.stages:
+                stage = max(stage, after)
+        self.places[id(op)] = Place(op.site, WHOLE if whole else KEYED, stage)
+
+    def _reads_rows(self, op: Op) -> bool:
+        """Whether it reads, where it arises, a stream with a window of rows, which is counted as a whole."""
+        sources = (f.view.op for f in op.feeds if f.view.op.role == "source" and f.form == "tuples")
+        return any(s.site == op.site and self.needs.rows.get(s.stream) for s in sources)
+
+    def _beside_sink(self, op: Op) -> Place | None:
+        """A sink whose results all come from one place is called there."""
+        places = {self.places.get(id(f.view.op)) for f in op.feeds}
+        (place,) = places if len(places) == 1 else (None,)
+        return place if place is not None and place.site == op.site else None
+
+    def _same_key(self, feed: Feed) -> bool:
+        """Whether a reader takes tuples by the key by which the operator that makes them has them."""
+        producer, view = feed.view.op, feed.view
+        if feed.form == "rows" or feed.reader.role == "sink":
+            return True
+        names, own = producer.query, producer.about.get("classes")
+        if producer.role == "relay" or names is None or own is None or len(own) != len(feed.key):
+            return False
+        for c, name in zip(own, feed.key, strict=True):
+            members = names.classes[c]
+            keys = {names.key(a, c) for a in producer.about["aliases"] if a in members}
+            if view.field(name) not in keys:
+                return False
+        return bool(own)
+
+    def _add_sources(self, op: Op) -> None:
+        rows = self.needs.rows.get(op.stream)
+        found: dict[Instance, None] = {}
+        for reader in self.needs.ops:
+            for feed in reader.feeds:
+                if feed.view.op is op and reader.role != "source" and self.beside(feed):
+                    place = self.of(reader)
+                    key = () if place.whole else tuple(feed.view.field(k) for k in feed.key)
+                    found[Instance(op.stream, place, key)] = None
+        if not found:
+            whole = rows or self.buckets == 1
+            stage = self.shape.entries.get(op.stream, 1) if self.shape else 1
+            found[Instance(op.stream, Place(op.site, WHOLE if whole else KEYED, stage), ())] = None
+        self.instances[op.stream] = sorted(found, key=lambda i: i.place.stage)

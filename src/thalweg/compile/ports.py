@@ -1,0 +1,134 @@
+"""What each operator is told: its ports, what it puts out, how it works."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from thalweg.compile.graph import Op
+from thalweg.compile.needs import WORD, Needs
+from thalweg.compile.query_fields import QueryFields, restorable
+from thalweg.kernel.window import NEVER
+from thalweg.operators.probe import SENT
+from thalweg.operators.spec import (
+    END,
+    KEY,
+    SEQ,
+    START,
+    Field,
+    JoinSpec,
+    KeysSpec,
+    OutputField,
+    Port,
+    ProbeSpec,
+    RelaySpec,
+    SinkSpec,
+    Spec,
+)
+from thalweg.query.model import WindowKind
+
+
+class Ports:
+    """Makes the specs of operators other than sources from what they read and what is read of them."""
+
+    def __init__(self, needs: Needs) -> None:
+        self.needs = needs
+
+    def spec(self, op: Op, *, keyed: bool, ends: bool) -> Spec:
+        """What an operator is told; `keyed` and `ends`: its readers need the key word, and the end of a result."""
+        if op.role == "relay":
+            return RelaySpec(Port(op.name, (), None))
+        assert op.query is not None
+        if op.role == "sink":
+            port = Port(op.name, (), None, feeds=len(op.feeds))
+            return SinkSpec(op.query.number, port, op.query.query.slide)
+        if op.role == "keys":
+            return KeysSpec(op.name, self.port(op, 0), op.about["slot"])
+        if op.role == "join":
+            ports = tuple(self.port(op, i) for i in range(1 + max(f.port for f in op.feeds)))
+            return JoinSpec(op.name, ports, self._output(op, ports), ends, keyed)
+        return self._probe(op, keyed)
+
+    def port(self, op: Op, number: int) -> Port:
+        """A port of a join or a probe."""
+        names = op.query
+        assert names is not None
+        feeds = [f for f in op.feeds if f.port == number]
+        feed = feeds[0]
+        view = feed.view
+        shared = op.about.get("classes", ())
+        window = op.role == "join" or number == 1
+        exact = len(shared) <= 1 and all(names.exact(names.carrier(view.aliases, c), c) for c in shared)
+        verify = () if exact else tuple(self._verify(names, view.aliases, c) for c in shared)
+        fields = []
+        for name in dict.fromkeys((*feed.wants, *verify)):
+            if name == END:
+                continue
+            kind = self.needs.kind(op, name)
+            held = ""
+            if window and not name.startswith("#"):
+                if view.base and self.needs.is_time(feed, name):
+                    held = START
+                elif exact and len(shared) == 1 and name == feed.key[0] and restorable(kind):
+                    held = KEY
+            fields.append(Field(name, kind, held))
+        if op.role == "probe" and op.about["mode"] == "fetch" and number == 1:
+            fields.append(Field(SENT, pa.int64()))
+        label = view.aliases[0] if len(view.aliases) == 1 else " ".join(view.aliases)
+        rows = any(names.rows(a) is not None for a in view.aliases)
+        if rows and view.base and not any(f.name.startswith(SEQ) for f in fields):
+            fields.append(Field(f"{SEQ}.{view.aliases[0]}", pa.int64()))
+        span: int | None = None
+        single = len(view.aliases) == 1 and not view.narrow
+        if single and not rows and op.role in ("join", "probe", "keys"):
+            own = names.query.input(view.aliases[0]).window
+            span = NEVER if own.kind is WindowKind.UNBOUNDED else min(own.size, NEVER)
+        return Port(
+            label,
+            tuple(fields),
+            span,
+            lateness=names.info(view.aliases[0]).lateness if view.base else 0,
+            rows=names.rows(view.aliases[0]) if op.role == "keys" else None,
+            open_ends=rows and window,
+            verify=verify,
+            rewritten=op.role == "probe" and op.about["mode"] == "fetch" and number == 1,
+            feeds=len(feeds),
+        )
+
+    def _verify(self, names: QueryFields, aliases: Sequence[str], c: int) -> str:
+        alias = names.carrier(aliases, c)
+        field_ = names.key(alias, c)
+        return WORD + field_ if names.exact(alias, c) else field_
+
+    def _output(self, op: Op, ports: Sequence[Port]) -> tuple[OutputField, ...]:
+        found = []
+        for name in op.needs:
+            for i, port in enumerate(ports):
+                if any(f.name == name for f in port.fields):
+                    found.append(OutputField(name, port.field(name).kind, i, name))
+                    break
+        return tuple(found)
+
+    def _probe(self, op: Op, keyed: bool) -> ProbeSpec:
+        about = op.about
+        flags: dict[str, Any] = {
+            k: about[k] for k in ("strict", "ranges", "standing", "closes", "interest", "bloom") if k in about
+        } | {"keyed": keyed}
+        if about["mode"] == "join":
+            ports = (self.port(op, 0), self.port(op, 1))
+            return ProbeSpec(op.name, ports, "join", self._output(op, ports), **flags)
+        probes = Port("probes", (), None, feeds=sum(f.port == 0 for f in op.feeds))
+        keys = Port("keys", (), None, open_ends=True)
+        if about["mode"] == "fetch":
+            window = Port("keys", (Field(SENT, pa.int64()),), None, open_ends=True)
+            if not about.get("interest"):
+                window = self.port(op, 1)
+            output = self._output(op, (probes, window))
+            return ProbeSpec(op.name, (probes, window), "fetch", output, **flags)
+        if about.get("ranges"):  # SM-D2: which keys match
+            return ProbeSpec(op.name, (probes, self.port(op, 1)), "pass", (), **flags)
+        current = self.port(op, 0)
+        matches = keys if about.get("closes") else Port("matches", (), None)
+        return ProbeSpec(op.name, (current, matches), "pass", self._output(op, (current,)), **flags)

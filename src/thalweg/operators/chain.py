@@ -1,0 +1,200 @@
+"""One call of a key group: its operators hand tuples to each other directly, as far as the key stays the same.
+
+    messages ─> inlets ─> source ─> join ─> join ─> sink ─> results
+                             │        └ outlets ─> a later stage of the batch, or another site
+                             └ late tuples, counts
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from thalweg.kernel.spill import SpillFolder
+from thalweg.operators.inlet import Inlet
+from thalweg.operators.join import Join
+from thalweg.operators.outlet import Outlet
+from thalweg.operators.output import Bound, Late, Output, Report, Results
+from thalweg.operators.probe import Probe
+from thalweg.operators.program import ENDING, KeyGroup, Placed, Program
+from thalweg.operators.progress import Arrived, Ends
+from thalweg.operators.sink import Relay, Sink
+from thalweg.operators.source import Source
+from thalweg.operators.spec import START, JoinSpec, KeysSpec, ProbeSpec, SinkSpec, SourceSpec, Spec
+from thalweg.operators.state import Cache, Ledger, Page, Store
+from thalweg.operators.window_keys import WindowKeys
+from thalweg.wire.message import Message
+from thalweg.wire.parcel import Kind, Parcel
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """What a host gives to a call: the store of the bucket, caches of windows, and folders for spilled tuples."""
+
+    store: Store
+    cache: Callable[[str, JoinSpec], Cache]
+    spill: Callable[[str], SpillFolder] | None = None
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """A parcel, and the site it goes to."""
+
+    site: str
+    parcel: Parcel
+
+
+def call(
+    program: Program, label: int, messages: Iterable[Message], bucket: Bucket
+) -> Iterator[Message | Shipped | Late | Results | Report]:
+    """Give a bucket of a key group what one micro-batch brings to it; all that comes out must be taken."""
+    return _Call(program, program.by_group[label], label, bucket).run(messages)
+
+
+class _Call:
+    def __init__(self, program: Program, group: KeyGroup, label: int, bucket: Bucket) -> None:
+        self.program, self.group, self.label, self.bucket = program, group, label, bucket
+        self.arrived: dict[str, Arrived] = {}
+        self.readers: dict[str, list[tuple[Placed, Inlet]]] = {}
+        for placed in group.operators:
+            for inlet in placed.inlets:
+                self.readers.setdefault(inlet.channel, []).append((placed, inlet))
+        self.wall = 0
+        self.report = Report()
+
+    def run(self, messages: Iterable[Message]) -> Iterator[Message | Shipped | Late | Results | Report]:
+        ledger = Ledger(self.bucket.store)
+        ledger.retain({p.name for p in self.group.operators})
+        # Messages of one batch come in any order; neither results nor state must depend on it.
+        for message in sorted(messages, key=lambda m: (m.channel, m.kind, m.sender, m.bound or 0, m.n)):
+            self._deliver(message)
+        for placed in self.group.operators:
+            arrived = self.arrived.pop(placed.name, None)
+            if arrived is None:
+                continue
+            arrived.wall = self.wall
+            for out in self._operate(placed, arrived, ledger.page(placed.name)):
+                if isinstance(out, Report):
+                    self.report.add(out)
+                elif isinstance(out, Late):
+                    self.report.add(Report(late={out.stream: out.n}))
+                    yield out
+                elif isinstance(out, Results):
+                    yield out
+                else:
+                    for outlet in placed.outlets:
+                        yield from self._send(outlet, out)
+        ledger.save()
+        yield self.report
+
+    def _of(self, placed: Placed) -> Arrived:
+        if placed.name not in self.arrived:
+            self.arrived[placed.name] = Arrived.of(_ports(placed.spec))
+        return self.arrived[placed.name]
+
+    def _deliver(self, message: Message) -> None:
+        self.wall = max(self.wall, message.wall)
+        if message.kind in (Kind.END, Kind.HURRY):
+            for placed in self.group.operators:
+                if message.kind == Kind.HURRY and isinstance(placed.spec, JoinSpec):
+                    self._of(placed).hurry = True
+                elif message.kind == Kind.END and isinstance(placed.spec, SourceSpec):
+                    if message.channel != ENDING or placed.name in self.program.ending:
+                        self._of(placed).ended = True
+            return
+        table = message.table if message.n else None
+        for placed, inlet in self.readers.get(message.channel, ()):
+            arrived = self._of(placed)
+            port = arrived.ports[inlet.port]
+            port.wall = max(port.wall, message.wall)
+            if message.bound is not None:
+                port.hear(inlet.feed, message.sender, message.bound)
+            if table is None:
+                continue
+            if message.kind == Kind.ENDS:
+                if (ends := inlet.learnt(Ends.from_batch(table))) is not None:
+                    arrived.ends.append(ends)
+                continue
+            port.count += message.n
+            if message.kind == Kind.TUPLES:
+                _add(port.tuples, inlet.arranged(table))
+            else:
+                (port.rest if message.kind == Kind.REST else port.aside).append(table)
+
+    def _operate(self, placed: Placed, arrived: Arrived, page: Page) -> Iterator[Output]:
+        spec = placed.spec
+        if isinstance(spec, SourceSpec):
+            return Source(spec).call(arrived, page)
+        if isinstance(spec, JoinSpec):
+            spill = self.bucket.spill
+            folder = None if spill is None or spec.limit is None else spill(placed.name)
+            return Join(spec).call(
+                arrived, page, self.bucket.cache(placed.name, spec), folder, f"{self.label}/{placed.name}"
+            )
+        if isinstance(spec, ProbeSpec):
+            return Probe(spec).call(arrived, page, self.bucket.cache(placed.name, spec.join))
+        if isinstance(spec, KeysSpec):
+            return WindowKeys(spec).call(arrived, page)
+        return (Sink(spec) if isinstance(spec, SinkSpec) else Relay(spec)).call(arrived, page)
+
+    def _send(
+        self, outlet: Outlet, out: pa.RecordBatch | Bound | Ends
+    ) -> Iterator[Message | Shipped | Results]:
+        if outlet.to == "site":
+            if (parcel := outlet.parcel(out)) is not None:
+                yield Shipped(outlet.site, parcel)
+        elif outlet.to == "results":
+            if isinstance(out, pa.RecordBatch) and (batch := outlet.chosen(out)).num_rows:
+                yield Results(outlet.query, batch.select([START, *outlet.fields]))
+        elif outlet.to == "count":
+            if isinstance(out, pa.RecordBatch):
+                payload = round(outlet.chosen(out).num_rows * outlet.width)
+                self.report.add(Report(whole={self.group.site: payload}))
+        elif outlet.to == "here":
+            self._hand(outlet, out)
+        else:
+            yield from self._stage(outlet, out)
+
+    def _hand(self, outlet: Outlet, out: pa.RecordBatch | Bound | Ends) -> None:
+        """Give a piece of output to the operators of this group that read it."""
+        batch = outlet.formed(out) if isinstance(out, pa.RecordBatch) else None
+        for placed, inlet in self.readers.get(outlet.channel, ()):
+            arrived = self._of(placed)
+            port = arrived.ports[inlet.port]
+            if isinstance(out, Bound):
+                port.hear(inlet.feed, 0, out.time)
+                port.wall = max(port.wall, out.wall)
+            elif isinstance(out, Ends):
+                if (ends := inlet.learnt(out)) is not None:
+                    arrived.ends.append(ends)
+            elif batch is not None:
+                port.count += batch.num_rows
+                _add(port.tuples, inlet.arranged(batch))
+
+    def _stage(self, outlet: Outlet, out: pa.RecordBatch | Bound | Ends) -> Iterator[Message]:
+        """Send a piece of output to key groups of a later stage."""
+        batch, bound, wall, kind = None, None, self.wall, Kind.TUPLES
+        if isinstance(out, Bound):
+            bound, wall = out.time, out.wall
+        elif isinstance(out, Ends):
+            batch, kind = out.to_batch(), Kind.ENDS
+        elif (found := outlet.formed(out)) is None:
+            return
+        else:
+            batch = found.select([START, *outlet.fields]) if outlet.form == "tuples" else found
+        for route in self.program.routes_of.get(outlet.channel, ()):
+            yield from route.messages(batch, bound, wall, self.label, kind)
+
+
+def _add(tuples: list[pa.RecordBatch], batch: pa.RecordBatch) -> None:
+    if batch.num_rows:
+        tuples.append(batch)
+
+
+def _ports(spec: Spec) -> int:
+    """How many inputs an operator has."""
+    if isinstance(spec, SourceSpec):
+        return 1 + len(spec.watched)
+    return len(spec.ports) if isinstance(spec, JoinSpec | ProbeSpec) else 1

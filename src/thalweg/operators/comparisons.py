@@ -1,0 +1,89 @@
+"""Conditions between streams that an operator can decide by itself: one column compared with another.
+
+Spark decides every condition where results are handed out. What fails one of these before is not sent there.
+So this may let pass what Spark will not, and must never keep back what Spark would let pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from thalweg.kernel.columns import fixed_values
+from thalweg.query.model import Expr
+
+Operator = Literal["<", "<=", ">", ">=", "<>"]
+_OPERATORS: dict[type[exp.Expression], Operator] = {
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.NEQ: "<>",
+}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One field of a tuple compared with another."""
+
+    left: str
+    operator: Operator
+    right: str
+
+    def holds(self, batch: pa.RecordBatch) -> np.ndarray:
+        """For each tuple, whether it may hold; with NULL it does not."""
+        left, right = batch.column(self.left), batch.column(self.right)
+        found = _DECIDE[self.operator](_values(left), _values(right))
+        for column in (left, right):
+            if column.null_count:
+                found &= np.asarray(column.is_valid())
+        return found
+
+
+def comparison(
+    condition: Expr, named: Callable[[str, str], str], kind: Callable[[str], pa.DataType]
+) -> Comparison | None:
+    """A condition as a comparison, if it is one between two numbers or two times.
+
+    `named` gives the field of an alias's column, `kind` the type of a field.
+    """
+    tree = condition.tree
+    operator = _OPERATORS.get(type(tree))
+    sides = (tree.args.get("this"), tree.args.get("expression"))
+    fields = [named(s.table, s.name) for s in sides if isinstance(s, exp.Column) and s.table]
+    if operator is None or len(fields) < 2:
+        return None
+    left, right = fields
+    kinds = kind(left), kind(right)
+    if kinds[0] == kinds[1] and pa.types.is_temporal(kinds[0]):
+        return Comparison(left, operator, right)
+    if all(pa.types.is_integer(k) for k in kinds) or all(pa.types.is_floating(k) for k in kinds):
+        return Comparison(left, operator, right)
+    return None
+
+
+def _values(column: pa.Array) -> np.ndarray:
+    if pa.types.is_floating(column.type):
+        return np.asarray(column.fill_null(0.0) if column.null_count else column).astype(np.float64)
+    return fixed_values(column).astype(np.int64)
+
+
+def _less(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """As Spark orders: NaN after every other number."""
+    if a.dtype.kind != "f":
+        return np.asarray(a < b)
+    return np.asarray((a < b) | (np.isnan(b) & ~np.isnan(a)))
+
+
+_DECIDE: dict[Operator, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "<": _less,
+    ">": lambda a, b: _less(b, a),
+    "<=": lambda a, b: ~_less(b, a),
+    ">=": lambda a, b: ~_less(a, b),
+    "<>": lambda a, b: _less(a, b) | _less(b, a),
+}

@@ -1,0 +1,88 @@
+"""What operators put out beside tuples: bounds, late tuples, and reports of what they count."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+
+import pyarrow as pa
+
+from thalweg.operators.progress import Ends
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Nothing with an earlier time will come out; `wall` is when tuples last came, on the wall clock."""
+
+    time: int
+    wall: int
+
+
+@dataclass(frozen=True)
+class Late:
+    """Tuples of a stream that take no part, as they are kept; without a batch they are only counted."""
+
+    stream: str
+    n: int
+    batch: pa.RecordBatch | None
+
+
+@dataclass(frozen=True)
+class Results:
+    """Results of a query."""
+
+    query: int
+    batch: pa.RecordBatch
+
+
+@dataclass
+class Report:
+    """What a call has counted. Reports of several calls add up.
+
+    `read`, `late` and `newest` (the greatest time) are by stream. `whole` is by site the payload that its
+    streams would take if they were shipped as they are. `waiting` is by group the tuples that wait on disk.
+    `drafts` are the files of parcels that the call has written.
+    """
+
+    read: dict[str, int] = field(default_factory=dict)
+    newest: dict[str, int] = field(default_factory=dict)
+    late: dict[str, int] = field(default_factory=dict)
+    whole: dict[str, int] = field(default_factory=dict)
+    waiting: dict[str, int] = field(default_factory=dict)
+    state_rows: int = 0
+    state_bytes: int = 0
+    disk_bytes: int = 0
+    drafts: list[str] = field(default_factory=list)
+
+    def add(self, other: Report) -> None:
+        """Count another report in."""
+        for mine, theirs in (
+            (self.read, other.read),
+            (self.late, other.late),
+            (self.whole, other.whole),
+            (self.waiting, other.waiting),
+        ):
+            for name, n in theirs.items():
+                mine[name] = mine.get(name, 0) + n
+        for stream, time in other.newest.items():
+            self.newest[stream] = max(time, self.newest.get(stream, time))
+        self.state_rows += other.state_rows
+        self.state_bytes += other.state_bytes
+        self.disk_bytes += other.disk_bytes
+        self.drafts += other.drafts
+
+    def to_json(self) -> str:
+        return json.dumps({k: v for k, v in asdict(self).items() if v})
+
+    @classmethod
+    def sum(cls, texts: Iterable[str]) -> Report:
+        """All reports of a batch, from their JSON, as one."""
+        total = cls()
+        for text in texts:
+            total.add(cls(**json.loads(text)))
+        return total
+
+
+Output = pa.RecordBatch | Bound | Ends | Late | Results | Report
+"""What a call of an operator yields: tuples, progress, last moments; late tuples, results, counts."""

@@ -1,0 +1,202 @@
+"""What an application runs: the operators of its sites, by key group, and how tuples get to them. Plain data.
+
+A plan is compiled to this, written down as JSON, and read by whatever hosts the sites; so it can be exchanged
+for another between two batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Annotated
+
+import pyarrow as pa
+from pydantic import Field, TypeAdapter
+
+from thalweg.kernel.keys import buckets, split
+from thalweg.operators.inlet import Inlet, keyed
+from thalweg.operators.outlet import Outlet, settled
+from thalweg.operators.pack import Packing
+from thalweg.operators.spec import KEY, JoinSpec, Limit, SourceSpec, Spec
+from thalweg.operators.tuples import ints
+from thalweg.wire.codec import decode
+from thalweg.wire.message import Message
+from thalweg.wire.parcel import Kind, Parcel
+
+
+@dataclass(frozen=True)
+class Placed:
+    """An operator: its work, the channels it reads, and where its output goes."""
+
+    name: str
+    spec: Annotated[Spec, Field(discriminator="type")]
+    inlets: tuple[Inlet, ...]
+    outlets: tuple[Outlet, ...]
+
+
+@dataclass(frozen=True)
+class KeyGroup:
+    """The operators of a site that share a key, inputs before their readers: they are called together.
+
+    `groups` are the labels of its buckets. A group of a later `stage` gets messages from earlier stages
+    within the same batch.
+    """
+
+    site: str
+    key: str
+    stage: int
+    groups: tuple[int, ...]
+    operators: tuple[Placed, ...]
+
+
+@dataclass(frozen=True)
+class Route:
+    """How a channel gets to the buckets of a key group, which knows it by the name `channel`.
+
+    `key` are the fields that make the key word; without them every bucket gets everything.
+    """
+
+    outlet: str
+    channel: str
+    groups: tuple[int, ...]
+    key: tuple[str, ...] = ()
+
+    def messages(
+        self,
+        batch: pa.RecordBatch | None,
+        bound: int | None,
+        wall: int,
+        sender: int = 0,
+        kind: Kind = Kind.TUPLES,
+    ) -> Iterator[Message]:
+        """One message for each bucket: buckets are always called together."""
+        parts: Sequence[pa.RecordBatch | None] = [batch] * len(self.groups)
+        if batch is not None and self.key and kind == Kind.TUPLES:
+            batch = batch if self.key == (KEY,) else keyed(batch, self.key)
+            parts = [batch]
+            if len(self.groups) > 1:
+                order, begin = split(buckets(ints(batch, KEY), len(self.groups)), len(self.groups))
+                parts = [
+                    batch.take(pa.array(order[begin[b] : begin[b + 1]])) for b in range(len(self.groups))
+                ]
+        for group, part in zip(self.groups, parts, strict=True):
+            n = 0 if part is None else part.num_rows
+            yield Message(group, self.channel, kind, n, bound, wall, sender, part if n else None)
+
+
+@dataclass(frozen=True)
+class Program:
+    """All operators of an application, and how tuples get to them.
+
+    `ending` are operators of an earlier program that only finish what is on its way to them.
+    """
+
+    groups: tuple[KeyGroup, ...]
+    routes: tuple[Route, ...]
+    streams: tuple[Packing, ...]
+    ending: frozenset[str] = frozenset()
+
+    @cached_property
+    def by_group(self) -> Mapping[int, KeyGroup]:
+        """The key group of each label."""
+        return {label: group for group in self.groups for label in group.groups}
+
+    @property
+    def operators(self) -> Iterator[Placed]:
+        return (operator for group in self.groups for operator in group.operators)
+
+    @cached_property
+    def routes_of(self) -> Mapping[str, Sequence[Route]]:
+        """The routes of each outlet."""
+        found: dict[str, list[Route]] = {}
+        for route in self.routes:
+            found.setdefault(route.outlet, []).append(route)
+        return found
+
+    @cached_property
+    def shipments(self) -> Mapping[int, Outlet]:
+        """What goes between sites, by number."""
+        return {o.shipment: o for p in self.operators for o in p.outlets if o.to == "site"}
+
+    @cached_property
+    def _packings(self) -> Mapping[str, Packing]:
+        return {packing.stream: packing for packing in self.streams}
+
+    def packing(self, stream: str) -> Packing:
+        """How a stream is packed; a stream that no operator reads goes nowhere."""
+        return self._packings.get(stream) or Packing(stream, (), (), ())
+
+    @property
+    def waits(self) -> bool:
+        """Whether anything waits for event time to pass, so that the end of the streams must be told."""
+        return any(operator.spec.waits for operator in self.operators)
+
+    def arriving(self, parcel: Parcel, sender: Program) -> Iterator[Message]:
+        """A parcel as messages for all that read it; `sender` is the program by which it was sent."""
+        outlet = sender.shipments[parcel.shipment]
+        batch = decode(parcel.data, outlet.schema_of(parcel)) if parcel.n else None
+        for route in self.routes_of.get(outlet.channel, ()):
+            yield from route.messages(batch, parcel.bound, parcel.wall, kind=parcel.kind)
+
+    def told(self, kind: Kind, wall: int, ending: bool = False) -> Iterator[Message]:
+        """Messages to all groups that must hear that streams have ended, or that what waits must not."""
+        for group in self.groups:
+            sources = [p.name for p in group.operators if isinstance(p.spec, SourceSpec)]
+            if kind == Kind.END and not any((name in self.ending) or not ending for name in sources):
+                continue
+            for label in group.groups:
+                yield Message(label, ENDING if ending else "", kind, wall=wall)
+
+    def settled(self, drafts: Sequence[Parcel]) -> list[Parcel]:
+        """The parcels of one batch from one site to another, ready to be sent."""
+        return settled(drafts, self.shipments)
+
+    def limited(self, budget: int, delay: int) -> Program:
+        """The same, with windows that take no more memory than this on a machine, all together.
+
+        Tuples wait only in joins whose output is all results: which ones wait depends on whether windows were
+        at hand or rebuilt, and where a batch is repeated, another operator has had what was sent before.
+        """
+        joins = sum(
+            len(g.groups) for g in self.groups for p in g.operators if isinstance(p.spec, JoinSpec)
+        )
+        share = budget // max(1, joins)
+
+        def one(placed: Placed) -> Placed:
+            if not isinstance(placed.spec, JoinSpec):
+                return placed
+            last = all(o.to == "results" for o in placed.outlets)
+            return replace(placed, spec=replace(placed.spec, limit=Limit(share, delay if last else 0)))
+
+        groups = tuple(replace(g, operators=tuple(map(one, g.operators))) for g in self.groups)
+        return replace(self, groups=groups)
+
+    def after(self, before: Program) -> Program:
+        """This program, and the operators of the one before it until they have finished.
+
+        Streams go to the new operators only.
+        """
+        merged = {(g.site, g.key, g.stage): g for g in self.groups}
+        old = [p.name for p in before.operators if p.name not in before.ending]
+        for group in before.groups:
+            kept = tuple(p for p in group.operators if p.name not in before.ending)
+            place = (group.site, group.key, group.stage)
+            now = merged.get(place, replace(group, operators=()))
+            merged[place] = replace(now, operators=(*now.operators, *kept))
+        groups = tuple(g for g in merged.values() if g.operators)
+        routes = tuple(dict.fromkeys((*self.routes, *before.routes)))
+        return Program(groups, routes, self.streams, frozenset(old))
+
+    def to_json(self) -> bytes:
+        return _ADAPTER.dump_json(self)
+
+    @classmethod
+    def from_json(cls, data: bytes) -> Program:
+        return _ADAPTER.validate_json(data)
+
+
+ENDING = "#ending"
+"""The channel over which only the operators of an earlier program are told to end."""
+
+_ADAPTER = TypeAdapter(Program)

@@ -1,0 +1,113 @@
+"""A stream where it arises: its tuples are judged, and for windows of rows put in order and counted.
+
+The output has the time of each tuple in START and, for each size of a window of rows over the stream, the
+tuple's last moment in a column of that window. Last moments that are learnt later follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.kernel.window import NEVER
+from thalweg.operators.memo import Memo, numbers
+from thalweg.operators.output import Bound, Late, Output, Report
+from thalweg.operators.progress import Arrived, Ends, Progress, judge, past_idle
+from thalweg.operators.row_windows import Clock, order_rows
+from thalweg.operators.spec import END, SEQ, START, SourceSpec
+from thalweg.operators.state import Page
+from thalweg.operators.tuples import ints, restored
+
+
+def end_of(rows: int) -> str:
+    """The column with the last moments in a window of so many rows."""
+    return f"{END}.{rows}"
+
+
+class Source:
+    """One source operator."""
+
+    def __init__(self, spec: SourceSpec) -> None:
+        self.spec = spec
+
+    def call(self, arrived: Arrived, page: Page) -> Iterator[Output]:
+        spec, own = self.spec, arrived.ports[0]
+        memo = Memo.load(page)
+        progress, walls = self._known(memo)
+        batch, late = judge(own.tuples, own.rest, progress.bounds[0])
+        if spec.reports:
+            newest = {spec.stream: top for top in own.bounds.values()}
+            yield Report(read={spec.stream: own.count}, newest=newest)
+            for part in (*own.aside, *late):
+                yield Late(spec.stream, part.num_rows, self._kept(part))
+        self._advance(progress, walls, arrived)
+        bound = progress.bounds[0]
+        memo.facts |= {"bounds": progress.bounds, "walls": walls}
+        if spec.rows:
+            yield from self._in_order(memo, batch, bound)
+        elif batch is not None and batch.num_rows:
+            yield batch
+        yield Bound(bound, walls[0])
+        memo.save()
+        yield Report(state_rows=memo.rows, state_bytes=memo.nbytes)
+
+    def _known(self, memo: Memo) -> tuple[Progress, list[int]]:
+        """The bounds of the stream and of those it watches, and when each was last heard of."""
+        ports = 1 + len(self.spec.watched)
+        progress = Progress.new(ports)
+        if self.spec.begin is not None:
+            progress.bounds[0] = self.spec.begin - self.spec.lateness
+        progress.bounds = memo.facts.get("bounds", progress.bounds)
+        return progress, memo.facts.get("walls", [0] * ports)
+
+    def _advance(self, progress: Progress, walls: list[int], arrived: Arrived) -> None:
+        """Move the bounds by what has arrived, and past this stream where it has fallen idle."""
+        spec, own = self.spec, arrived.ports[0]
+        for i, (port, arrivals) in enumerate(zip((spec, *spec.watched), arrived.ports, strict=True)):
+            progress.advance(i, arrivals.bounds, lateness=port.lateness)
+            if walls[i] == 0 or (i == 0 and (own.count or own.heard)):
+                walls[i] = arrived.wall
+            elif i:
+                walls[i] = max(walls[i], arrivals.wall)
+        if arrived.ended:
+            progress.bounds[0] = NEVER
+            return
+        idle = [port.idle for port in (spec, *spec.watched)]
+        progress.bounds[0] = past_idle(progress.bounds, walls, idle, arrived.wall)
+
+    def _kept(self, late: pa.RecordBatch) -> pa.RecordBatch | None:
+        """Late tuples as they are kept; None where they are only counted."""
+        if not self.spec.kept:
+            return None
+        arrays = [
+            late.column(f.name) if f.name in late.schema.names else restored(ints(late, f.held), f.kind)
+            for f in self.spec.kept
+        ]
+        return pa.record_batch(arrays, names=[f.name for f in self.spec.kept])
+
+    def _in_order(self, memo: Memo, batch: pa.RecordBatch | None, bound: int) -> Iterator[Output]:
+        """Let go what nothing can come before any more, with its place in the stream."""
+        waiting = memo.together("waiting", [] if batch is None else [batch])
+        if waiting is None:
+            return
+        ready = ints(waiting, START) < bound
+        memo.tables["waiting"] = waiting.filter(pa.array(~ready))
+        if not ready.any():
+            return
+        ordered = order_rows(self.spec.stream, self.spec.order, waiting.filter(pa.array(ready)))
+        times = ints(ordered, START)
+        columns = {n: ordered.column(n) for n in ordered.schema.names}
+        learnt = []
+        for rows in self.spec.rows:
+            tail = memo.tables.get(f"tail.{rows}")
+            known = np.empty(0, np.int64) if tail is None else ints(tail, "t")
+            clock = Clock(rows, memo.facts.get("next", 0), known)
+            seq, ends, earlier = clock.advance(times)
+            columns |= {SEQ: pa.array(seq), end_of(rows): pa.array(ends)}
+            memo.tables[f"tail.{rows}"] = numbers("t", clock.tail)
+            learnt += [Ends(str(rows), *earlier)] if len(earlier[1]) else []
+        memo.facts["next"] = memo.facts.get("next", 0) + len(times)
+        yield pa.record_batch(list(columns.values()), names=list(columns))
+        yield from learnt

@@ -1,0 +1,241 @@
+"""What each operator is told: its inputs, its output, and how it works. Plain data."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Literal
+
+import pyarrow as pa
+from pydantic import PlainSerializer, PlainValidator
+
+
+def _type_to_text(kind: pa.DataType) -> str:
+    return base64.b64encode(pa.schema([pa.field("", kind)]).serialize().to_pybytes()).decode()
+
+
+def _text_to_type(text: str | pa.DataType) -> pa.DataType:
+    if isinstance(text, pa.DataType):
+        return text
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text))).field(0).type
+
+
+ArrowType = Annotated[pa.DataType, PlainValidator(_text_to_type), PlainSerializer(_type_to_text)]
+"""An Arrow type that can be written as JSON: what a site runs arrives as data."""
+
+KEY, START, END = "#key", "#start", "#end"
+"""Columns of tuples: the key word and the interval on which a tuple is alive."""
+
+SEQ = "#seq"
+"""In a window of rows: the place of a tuple in its stream."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column of an input. `held` says where its values are: in KEY, in START, or else in a column."""
+
+    name: str
+    kind: ArrowType
+    held: str = ""
+
+
+@dataclass(frozen=True)
+class Port:
+    """One input of an operator.
+
+    `span` is the length of its window; without one, tuples bring their ends. `open_ends` says that an end may
+    be learnt later (a window of rows, or a join with one among its members). `feeds` is the number of streams
+    that come in here: the port has come as far as the last of them.
+    """
+
+    name: str
+    fields: tuple[Field, ...]
+    span: int | None
+    lateness: int = 0
+    rows: int | None = None
+    open_ends: bool = False
+    verify: tuple[str, ...] = ()
+    rewritten: bool = False  # stored tuples change, so the window is written whole each time
+    feeds: int = 1
+
+    @property
+    def stored(self) -> tuple[Field, ...]:
+        """The fields with a column of their own."""
+        return tuple(f for f in self.fields if not f.held)
+
+    def index(self, name: str) -> int:
+        """The place of a field among the stored ones."""
+        return [f.name for f in self.stored].index(name)
+
+    def field(self, name: str) -> Field:
+        return next(f for f in self.fields if f.name == name)
+
+
+@dataclass(frozen=True)
+class OutputField:
+    """A column of an operator's output: from which input, and under which name there."""
+
+    name: str
+    kind: ArrowType
+    port: int
+    field: str
+
+
+@dataclass(frozen=True)
+class Watched:
+    """Another stream of the same queries, whose progress tells how far an idle stream may be taken to be."""
+
+    lateness: int
+    idle: int | None
+
+
+@dataclass(frozen=True)
+class SourceSpec:
+    """A stream where it arises: late tuples are put aside; for windows of rows, tuples are put in order.
+
+    `rows` are the sizes of all windows of rows over it, `order` the columns that order tuples of one time.
+    `kept` are the columns that a late tuple is kept with; with none it is only counted. Of several sources of
+    one stream, by different keys, one `reports`. `begin` is the stream's greatest time before this source
+    was deployed. The progress of `watched` streams comes in at ports after its own.
+    """
+
+    stream: str
+    lateness: int
+    idle: int | None = None
+    rows: tuple[int, ...] = ()
+    order: tuple[str, ...] = ()
+    kept: tuple[Field, ...] = ()
+    reports: bool = True
+    begin: int | None = None
+    watched: tuple[Watched, ...] = ()
+    type: Literal["source"] = "source"
+
+    @property
+    def waits(self) -> bool:
+        """Whether tuples wait for event time to pass."""
+        return bool(self.rows)
+
+
+@dataclass(frozen=True)
+class Limit:
+    """How much memory the windows of an operator's bucket may take, in bytes.
+
+    Tuples that there is no room for may wait for so long, in microseconds of event time, to be joined.
+    """
+
+    budget: int
+    delay: int = 0
+
+
+@dataclass(frozen=True)
+class JoinSpec:
+    """An N-way join. Its output brings the end of each result with `ends`, and its key word with `keyed`."""
+
+    name: str
+    ports: tuple[Port, ...]
+    output: tuple[OutputField, ...]
+    ends: bool = True
+    keyed: bool = False
+    limit: Limit | None = None
+    type: Literal["join"] = "join"
+
+    def __post_init__(self) -> None:
+        if len(self.ports) < 2:
+            raise ValueError(f"{self.name}: a join has two inputs or more")
+        for out in self.output:
+            if out.field not in {f.name for f in self.ports[out.port].fields}:
+                raise ValueError(f"{self.name}: {out.name} reads {out.field}, which no input brings")
+
+    @property
+    def held(self) -> bool:
+        """Whether tuples wait until no window of rows can change below their time."""
+        return any(p.open_ends for p in self.ports)
+
+    @property
+    def waits(self) -> bool:
+        """Whether results may wait for event time to pass."""
+        return self.held or (self.limit is not None and self.limit.delay > 0)
+
+
+@dataclass(frozen=True)
+class ProbeSpec:
+    """A one-way join, or one half of a semijoin: probes come in at port 0, the window at port 1.
+
+    `join` puts out each probe with each tuple it finds; `pass`, the probes that find anything; `fetch`, the
+    tuples that are found, each once. A probe waits until its window can get nothing more up to its time.
+    `strict`: it finds only older tuples. `ranges`: probes bring an END, and find what is alive at any time up
+    to it. `standing`: probes also find what comes later, as long as their key is in the window. `closes`:
+    entries of the window are closed later, by further rows with the same key and START. `bloom`: at this
+    port come Bloom filters in place of keys. `interest`: the output is not tuples but their keys, from the
+    first probe on.
+    """
+
+    name: str
+    ports: tuple[Port, Port]
+    mode: Literal["join", "pass", "fetch"]
+    output: tuple[OutputField, ...] = ()
+    strict: bool = False
+    ranges: bool = False
+    standing: bool = False
+    closes: bool = False
+    interest: bool = False
+    bloom: int | None = None
+    keyed: bool = False
+    type: Literal["probe"] = "probe"
+
+    @cached_property
+    def join(self) -> JoinSpec:
+        """The join that keeps the window: only the state of its second input is used."""
+        return JoinSpec(self.name, (Port("", (), None), self.ports[1]), ())
+
+    @property
+    def waits(self) -> bool:
+        """Probes wait for their window."""
+        return True
+
+
+@dataclass(frozen=True)
+class KeysSpec:
+    """The keys in a stream's window as they come and go; with `slot`, as Bloom filters of so long a time."""
+
+    name: str
+    port: Port
+    slot: int | None = None
+    type: Literal["keys"] = "keys"
+
+    @property
+    def waits(self) -> bool:
+        """A key is told to have left when event time has passed it."""
+        return True
+
+
+@dataclass(frozen=True)
+class SinkSpec:
+    """Where the results of a query end; with a slide they are handed out at that interval of event time."""
+
+    query: int
+    port: Port
+    slide: int | None = None
+    type: Literal["sink"] = "sink"
+
+    @property
+    def waits(self) -> bool:
+        """Whether results wait for their slide."""
+        return self.slide is not None
+
+
+@dataclass(frozen=True)
+class RelaySpec:
+    """What arrives at a site goes on to another."""
+
+    port: Port
+    type: Literal["relay"] = "relay"
+
+    @property
+    def waits(self) -> bool:
+        """Nothing waits here."""
+        return False
+
+
+Spec = SourceSpec | JoinSpec | ProbeSpec | KeysSpec | SinkSpec | RelaySpec

@@ -1,0 +1,328 @@
+"""What operators remember between calls: small records and entries of tuples, in the store of their bucket.
+
+The operators of a bucket share one store. Its entry 0, the ledger, has the record of each operator and the
+numbers of its entries; it is read and written once a call. The tuples of a batch that stay alive in a window
+are written once, as a segment, and removed when the last of them has expired. What changes afterwards (windows
+of rows, tuples that wait) is written anew with each batch.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.kernel.columns import Allocator, FixedColumn
+from thalweg.kernel.keys import PARTS, parts
+from thalweg.kernel.nway import Delta, InputSpec, NWayJoin, others
+from thalweg.kernel.window import ANY_ORDER, NEVER
+from thalweg.operators.progress import Ends, Progress
+from thalweg.operators.spec import END, KEY, SEQ, JoinSpec, Port
+from thalweg.operators.tuples import batch_of, delta, ends_of, ints, tuples_in
+from thalweg.wire.message import dump, load, merge, pieces
+
+FAN = 16
+"""So many segments in a row become one, so that long windows of many small batches have few of them."""
+
+SEGMENT_BYTES = 16 << 20
+"""A segment is cut where it grows beyond this: state stores choke on values of hundreds of megabytes."""
+
+
+class Store(Protocol):
+    """Where a bucket keeps its state; keys are numbers, 0 is the ledger that lists the others."""
+
+    def get(self, key: int) -> bytes | None: ...
+    def put(self, key: int, value: bytes) -> None: ...
+    def remove(self, key: int) -> None: ...
+
+
+class MemoryStore(dict[int, bytes]):
+    """State as plain bytes in memory, as a state store keeps them."""
+
+    def put(self, key: int, value: bytes) -> None:
+        self[key] = value
+
+    def remove(self, key: int) -> None:
+        del self[key]
+
+
+class Ledger:
+    """The records of all operators of a bucket, and the numbers of their entries."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        data = store.get(0)
+        said: dict[str, Any] = {"next": 1, "of": {}} if data is None else json.loads(data)
+        self._next: int = said["next"]
+        self._of: dict[str, dict[str, Any]] = said["of"]
+
+    def page(self, operator: str) -> Page:
+        return Page(self, self._of.setdefault(operator, {"record": {}, "entries": []}))
+
+    def retain(self, operators: Collection[str]) -> None:
+        """Forget operators that are no longer deployed."""
+        for name in [n for n in self._of if n not in operators]:
+            for key in self._of.pop(name)["entries"]:
+                self._store.remove(key)
+
+    def save(self) -> None:
+        said = {"next": self._next, "of": self._of}
+        self._store.put(0, json.dumps(said, separators=(",", ":")).encode())
+
+
+@dataclass
+class Page:
+    """What one operator remembers: a record of plain values, and numbered entries of tuples."""
+
+    ledger: Ledger
+    _said: dict[str, Any]
+
+    @property
+    def record(self) -> dict[str, Any]:
+        found: dict[str, Any] = self._said["record"]
+        return found
+
+    def write(self, record: dict[str, Any]) -> None:
+        self._said["record"] = record
+
+    @property
+    def next(self) -> int:
+        """The number of the next entry."""
+        return self.ledger._next
+
+    def put(self, batch: pa.RecordBatch) -> int:
+        """Store tuples under a new number."""
+        key, self.ledger._next = self.ledger._next, self.ledger._next + 1
+        self.ledger._store.put(key, dump(batch))
+        self._said["entries"].append(key)
+        return key
+
+    def fetch(self, key: int) -> pa.RecordBatch:
+        data = self.ledger._store.get(key)
+        if data is None:
+            raise RuntimeError(
+                f"state is damaged: entry {key} is missing; start again with a new output folder"
+            )
+        return load(data)
+
+    def remove(self, key: int) -> None:
+        self.ledger._store.remove(key)
+        self._said["entries"].remove(key)
+
+
+class Cache(Protocol):
+    """Where a bucket keeps its state in memory between calls; nothing is lost if it is not there."""
+
+    def take(self, spec: JoinSpec, nonce: str) -> Runtime | None:
+        """The state of the moment that the nonce stands for, if at hand."""
+        ...
+
+    def allocators(self, windows: int) -> Sequence[Allocator] | None:
+        """Where new windows are to be made."""
+        ...
+
+    def give(self, runtime: Runtime) -> None:
+        """Keep the state for the next call."""
+        ...
+
+
+class Segment(NamedTuple):
+    """An entry of the log: tuples of one input. Those of level n+1 were made from several of level n."""
+
+    key: int
+    port: int
+    end: int  # the greatest of its tuples
+    size: int
+    level: int = 0
+
+
+class Piece(NamedTuple):
+    """A file of tuples that memory has no room for, of one part of the keys and of all inputs.
+
+    `counts` says how many of each input, `lasts` when the last of them expires. `start` is the least time in
+    it, and `end` when the first tuple expires.
+    """
+
+    name: str
+    rows: int
+    size: int
+    checksum: int
+    part: int
+    waiting: bool
+    start: int
+    end: int
+    counts: list[int]
+    lasts: list[int]
+
+
+@dataclass
+class Head(Progress):
+    """The record of an operator with windows."""
+
+    nonce: str = ""
+    segments: list[Segment] = field(default_factory=list)
+    snapshots: list[tuple[int, int, str]] = field(default_factory=list)  # entry, port, what
+    cold: list[int] = field(default_factory=list)  # the parts of the keys that are on disk
+    pieces: list[Piece] = field(default_factory=list)
+    since: dict[str, int] = field(default_factory=dict)  # of a part that came back: its first segment
+
+    @classmethod
+    def of(cls, page: Page, ports: int) -> Head:
+        if not page.record:
+            return cls.new(ports)
+        out = cls(**page.record)
+        out.segments = [Segment(*segment) for segment in out.segments]
+        out.snapshots = [(key, port, what) for key, port, what in out.snapshots]
+        out.pieces = [Piece(*piece) for piece in out.pieces]
+        return out
+
+    def in_memory(self, key: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The tuples of a segment whose part has not gone to disk since it was written."""
+        if not self.cold and not self.since:
+            return batch
+        since = np.zeros(PARTS, np.int64)
+        for p, first in self.since.items():
+            since[int(p)] = first
+        since[self.cold] = NEVER
+        return batch.filter(pa.array(since[parts(ints(batch, KEY))] <= key))
+
+
+@dataclass
+class Runtime:
+    """The state in a form that is fast to work with; `nonce` says of which moment."""
+
+    nonce: str
+    join: NWayJoin
+    pending: list[list[pa.RecordBatch]]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(w.nbytes for w in self.join.windows)
+
+
+def make_join(spec: JoinSpec, allocs: Sequence[Allocator] | None = None) -> NWayJoin:
+    """The kernel's join for a spec, with empty windows."""
+    return NWayJoin([_input(port) for port in spec.ports], allocs)
+
+
+def rebuild(spec: JoinSpec, head: Head, page: Page, cache: Cache) -> Runtime:
+    """The state in memory, from the store."""
+    join = make_join(spec, cache.allocators(len(spec.ports)))
+    state = Runtime(head.nonce, join, [[] for _ in spec.ports])
+
+    def add(i: int, batch: pa.RecordBatch) -> None:
+        tuples, window = delta(spec.ports[i], batch), join.windows[i]
+        window.append(tuples.key, tuples.start, tuples.end, tuples.columns)
+        window.link(window.next)
+
+    for segment in head.segments:
+        add(segment.port, head.in_memory(segment.key, page.fetch(segment.key)))
+    for key, i, what in head.snapshots:
+        if what == "window":
+            add(i, page.fetch(key))
+        else:
+            state.pending[i].append(page.fetch(key))
+    return state
+
+
+def persist(
+    spec: JoinSpec,
+    head: Head,
+    state: Runtime,
+    page: Page,
+    deltas: Sequence[Delta | None],
+    bounds: Sequence[int],
+) -> None:
+    """Bring the store up to date after a call."""
+    alive = []
+    for segment in head.segments:
+        if segment.end < others(bounds, segment.port):
+            page.remove(segment.key)
+        else:
+            alive.append(segment)
+    head.segments = alive
+    for key, _, _ in head.snapshots:
+        page.remove(key)
+    head.snapshots = []
+    for i, port in enumerate(spec.ports):
+        tuples = deltas[i]
+        if port.open_ends or port.rewritten:
+            window = state.join.windows[i]
+            _write(head, page, i, "window", batch_of(port, tuples_in(window, window.rows)))
+        elif tuples is not None:
+            log(port, head, page, i, tuples, others(bounds, i))
+            _merge(head, page, i)
+        for batch in state.pending[i]:
+            _write(head, page, i, "pending", batch)
+    head.nonce = state.nonce = uuid.uuid4().hex
+    page.write(head.__dict__)
+
+
+def _write(head: Head, page: Page, i: int, what: str, batch: pa.RecordBatch) -> None:
+    head.snapshots += [(page.put(part), i, what) for part in pieces(batch, SEGMENT_BYTES)]
+
+
+def log(port: Port, head: Head, page: Page, i: int, tuples: Delta, bound: int) -> None:
+    """Write the part of a batch that stays alive."""
+    alive = np.flatnonzero(ends_of(port, tuples) >= bound)
+    if len(alive) == 0:
+        return
+    if len(alive) == alive[-1] - alive[0] + 1:
+        tuples = tuples.slice(int(alive[0]), int(alive[-1]) + 1)
+    else:
+        tuples = tuples.take(alive)
+    for part in pieces(batch_of(port, tuples), SEGMENT_BYTES):
+        end = int(ends_of(port, delta(port, part)).max())
+        head.segments.append(Segment(page.put(part), i, end, part.nbytes))
+
+
+def _merge(head: Head, page: Page, i: int) -> None:
+    """Where an input has many segments, make one of the last ones, if they are of one level and small."""
+    while len(own := [s for s in head.segments if s.port == i]) > 4 * FAN:
+        last = own[-FAN:]
+        size = sum(s.size for s in last)
+        if last[0].level != last[-1].level or size > SEGMENT_BYTES:
+            return
+        batch = merge([head.in_memory(s.key, page.fetch(s.key)) for s in last])
+        for s in last:
+            page.remove(s.key)
+            head.segments.remove(s)
+        end, level = max(s.end for s in last), last[0].level + 1
+        head.segments.append(Segment(page.put(batch), i, end, size, level))
+
+
+def lower(state: Runtime, spec: JoinSpec, learnt: Ends) -> None:
+    """Write newly learnt ends of a window of rows wherever its tuples are held."""
+    column = f"{SEQ}.{learnt.window}"
+    for i, port in enumerate(spec.ports):
+        if not port.open_ends or column not in {f.name for f in port.stored}:
+            continue
+        window = state.join.windows[i]
+        lo, hi = window.row(window.first), window.row(window.next)
+        places = window.columns[port.index(column)]
+        assert isinstance(places, FixedColumn)
+        _lower(places.data[lo:hi], window.end[lo:hi], learnt)
+        for k, batch in enumerate(state.pending[i]):
+            if END in batch.schema.names and column in batch.schema.names:
+                changed = ints(batch, END).copy()
+                _lower(ints(batch, column), changed, learnt)
+                at = batch.schema.names.index(END)
+                state.pending[i][k] = batch.set_column(at, END, pa.array(changed))
+
+
+def _lower(seqs: np.ndarray, into: np.ndarray, learnt: Ends) -> None:
+    first, moments = learnt.first, learnt.moments
+    hit = (seqs >= first) & (seqs < first + len(moments))
+    into[hit] = np.minimum(into[hit], moments[seqs[hit] - first])
+
+
+def _input(port: Port) -> InputSpec:
+    # In a window of rows no tuple ends after a later one, whenever the ends are learnt.
+    slack = 0 if port.rows is not None else ANY_ORDER if port.open_ends else None
+    columns = tuple((f.name, f.kind) for f in port.stored)
+    return InputSpec(port.name, columns, port.span, tuple(port.index(v) for v in port.verify), slack)

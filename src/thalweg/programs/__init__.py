@@ -1,1 +1,0 @@
-"""Operator programs over packets: what runs at a site, whoever hosts it."""

@@ -1,0 +1,182 @@
+"""Hosts sites in this process, a batch at a time: for tests, and to see what a plan ships.
+
+Parcels wait on their way until they are taken, in order on each way, as late as the caller likes. A batch can
+be made to crash after some of its parcels have been published; it is then repeated from the state before it,
+and published parcels stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from thalweg.compile.compiler import Selection
+from thalweg.kernel.spill import SpillFolder
+from thalweg.operators.cache import OwnCache
+from thalweg.operators.chain import Bucket, Shipped, call
+from thalweg.operators.output import Late, Report, Results
+from thalweg.operators.pack import WALL
+from thalweg.operators.program import Program
+from thalweg.operators.state import Cache, MemoryStore
+from thalweg.wire.message import Message
+from thalweg.wire.parcel import Kind, Parcel
+
+Way = tuple[str, str]
+Evaluate = Callable[[pa.RecordBatch, tuple[tuple[str, str], ...]], pa.RecordBatch]
+"""Evaluates a stream's expressions on its rows: (SQL, column name) pairs."""
+
+Place = tuple[int, int]
+"""A stage and a label: where a bucket has its state."""
+
+
+def columns_only(batch: pa.RecordBatch, select: tuple[tuple[str, str], ...]) -> pa.RecordBatch:
+    """The simplest way: only whole columns can be selected."""
+    return pa.record_batch([batch.column(sql.strip("`")) for sql, _ in select], names=[n for _, n in select])
+
+
+@dataclass
+class Traffic:
+    """What has gone over one way."""
+
+    tuples: int = 0
+    payload: int = 0
+    bytes: int = 0
+
+
+@dataclass
+class SimulatedHost:
+    """Runs a program. What comes out is collected in `results`, `late`, `report` and `traffic`.
+
+    `forget` drops the windows at hand, as a crash does; state is then rebuilt from the stores. Tuples that
+    memory has no room for go to `folder`. What a crashed batch counted is counted twice.
+    """
+
+    program: Program
+    selections: tuple[Selection, ...]
+    evaluate: Evaluate = columns_only
+    folder: Path | None = None
+    new_cache: Callable[[str], Cache] = lambda name: OwnCache()
+    sent: dict[Way, list[tuple[int, list[Parcel]]]] = field(default_factory=dict)
+    taken: dict[Way, int] = field(default_factory=dict)
+    stores: dict[Place, MemoryStore] = field(default_factory=dict)
+    caches: dict[tuple[Place, str], Cache] = field(default_factory=dict)
+    results: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
+    late: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
+    report: Report = field(default_factory=Report)
+    traffic: dict[Way, Traffic] = field(default_factory=dict)
+    programs: dict[int, Program] = field(default_factory=dict)
+    number: int = 0
+
+    @property
+    def waiting(self) -> dict[Way, int]:
+        """How many batches of parcels are on each way."""
+        left = {way: len(log) - self.taken.get(way, 0) for way, log in self.sent.items()}
+        return {way: n for way, n in left.items() if n}
+
+    def batch(
+        self,
+        rows: Mapping[str, pa.RecordBatch],
+        take: Mapping[Way, int] | None = None,
+        *,
+        end: bool = False,
+        ending: bool = False,
+        hurry: bool = False,
+        wall: int = 0,
+        crash_after: int | None = None,
+    ) -> None:
+        """One micro-batch: new rows of streams, and the next so many batches of parcels from each way."""
+        take = take or {}
+        self.programs[self.number] = self.program
+        messages = self._arriving(rows, take, wall)
+        if end or ending:
+            messages += self.program.told(Kind.END, wall, ending)
+        if hurry:
+            messages += self.program.told(Kind.HURRY, wall)
+        if crash_after is not None:
+            before = {place: MemoryStore(store) for place, store in self.stores.items()}
+            sent, _ = self._run(messages)
+            for way in list(sent)[:crash_after]:
+                self._publish(way, sent[way])
+            self.stores = before
+            self.caches.clear()
+        sent, found = self._run(messages)
+        for way, parcels in sent.items():
+            self._publish(way, parcels)
+        for out in found:
+            if isinstance(out, Results):
+                self.results.setdefault(out.query, []).append(out.batch)
+            elif isinstance(out, Late) and out.batch is not None:
+                self.late.setdefault(out.stream, []).append(out.batch)
+            elif isinstance(out, Report):
+                self.report.add(out)
+        for way, count in take.items():
+            self.taken[way] = self.taken.get(way, 0) + count
+        self.number += 1
+
+    def drain(self) -> None:
+        """Take everything that is on its way, until nothing is."""
+        while self.waiting:
+            self.batch({}, self.waiting)
+
+    def forget(self) -> None:
+        self.caches.clear()
+
+    def _arriving(
+        self, rows: Mapping[str, pa.RecordBatch], take: Mapping[Way, int], wall: int
+    ) -> list[Message]:
+        messages: list[Message] = []
+        for selection in self.selections:
+            batch = rows.get(selection.stream)
+            if batch is not None and batch.num_rows:
+                selected = self.evaluate(batch, selection.columns)
+                clock = pa.array([wall] * batch.num_rows, pa.int64())
+                packing = self.program.packing(selection.stream)
+                messages += packing.messages(selected.append_column(WALL, clock))
+        for way, count in take.items():
+            at = self.taken.get(way, 0)
+            for number, sent in self.sent[way][at : at + count]:
+                sender = self.programs[number]
+                messages += [m for parcel in sent for m in self.program.arriving(parcel, sender)]
+        return messages
+
+    def _run(self, messages: list[Message]) -> tuple[dict[Way, list[Parcel]], list[Late | Results | Report]]:
+        drafts: dict[Way, list[Parcel]] = {}
+        found: list[Late | Results | Report] = []
+        waiting: dict[int, list[Message]] = {}
+        for message in messages:
+            waiting.setdefault(message.group, []).append(message)
+        for group in sorted(self.program.groups, key=lambda g: g.stage):
+            for label in group.groups:
+                if not (mine := waiting.pop(label, [])):
+                    continue
+                for out in call(self.program, label, mine, self._bucket((group.stage, label))):
+                    if isinstance(out, Message):
+                        waiting.setdefault(out.group, []).append(out)
+                    elif isinstance(out, Shipped):
+                        drafts.setdefault((group.site, out.site), []).append(out.parcel)
+                    else:
+                        found.append(out)
+        return {way: self.program.settled(parcels) for way, parcels in drafts.items()}, found
+
+    def _bucket(self, place: Place) -> Bucket:
+        def cache(name: str, *_: object) -> Cache:
+            if (place, name) not in self.caches:
+                self.caches[place, name] = self.new_cache(f"{place[1]}-{name}")
+            return self.caches[place, name]
+
+        folder = self.folder
+        spill = None if folder is None else (lambda name: SpillFolder(folder / f"{place[1]}-{name}"))
+        return Bucket(self.stores.setdefault(place, MemoryStore()), cache, spill)
+
+    def _publish(self, way: Way, sent: list[Parcel]) -> None:
+        log = self.sent.setdefault(way, [])
+        if log and log[-1][0] == self.number:
+            return  # a batch that is repeated has published it before
+        log.append((self.number, sent))
+        count = self.traffic.setdefault(way, Traffic())
+        count.tuples += sum(p.n for p in sent if p.kind == Kind.TUPLES)
+        count.payload += sum(p.payload for p in sent)
+        count.bytes += sum(len(p.data) for p in sent)
