@@ -33,8 +33,9 @@ LIMIT = 1 << 30
 limit a few wrong bytes could ask for any amount of memory."""
 
 _COMPRESSED, _NULLS = 1, 2
-_WORTH = 1 << 10  # bytes; a smaller body is not compressed
+_WORTH = 1 << 8  # bytes; a smaller body is not compressed
 _SAMPLE = 1 << 16  # bytes; a larger body is tried in its middle first
+_PART = 1 << 20  # bytes that are decompressed at a time
 _ROWS = 1 << 14  # rows; in a longer column, as many are tried first for a dictionary
 _BYTES, _WORDS = np.dtype(np.uint8), np.dtype(np.int64)
 
@@ -263,13 +264,16 @@ def _compressed(body: bytearray) -> bytes | None:
     return packed if len(packed) <= len(body) * 7 // 8 else None
 
 
-def _decompressed(reader: Reader) -> bytes:
+def _decompressed(reader: Reader) -> bytearray:
     size = reader.number()
     if size > LIMIT + (1 << 20):
         raise ValueError(f"{size} bytes are more than a parcel can be")
+    body = bytearray()
     try:
         with pa.CompressedInputStream(pa.BufferReader(reader.take(reader.left)), "zstd") as stream:
-            body: bytes = stream.read(size + 1)
+            # In parts: as much memory as there are bytes, not as they say there are.
+            while part := stream.read(min(_PART, size + 1 - len(body))):
+                body += part
     except OSError as error:
         raise ValueError(f"the bytes can't be decompressed: {error}") from error
     if len(body) != size:
