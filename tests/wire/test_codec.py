@@ -159,6 +159,24 @@ def test_types_that_are_stored_otherwise_are_refused() -> None:
         decode(b"\0\0", nested.schema)
 
 
+@FEW
+@given(
+    st.lists(
+        st.one_of(
+            st.floats(),
+            st.sampled_from([0.0, -0.0, float("nan"), float("inf"), 5e-324, 2.0**53, 1e300]),
+            st.builds(lambda n, d: n / 10**d, st.integers(-(10**9), 10**9), st.integers(0, 7)),
+        ),
+        max_size=3,
+    ),
+    st.lists(st.builds(lambda n: n / 100, st.integers(-9999, 9999)), max_size=50),
+    st.booleans(),
+)
+def test_doubles_come_back_to_the_last_bit(odd: list[float], even: list[float], first: bool) -> None:
+    column = pa.array(odd + even if first else even + odd, pa.float64())
+    check(pa.record_batch([column], names=["f"]))
+
+
 # Bytes
 
 
@@ -205,7 +223,8 @@ def test_narrow_ranges_take_few_bits() -> None:
     assert size(pa.array(base + np.arange(n) * 17)) < 20
     assert size(pa.array(seconds)) < n * 10 / 8 + 20
     assert size(pa.array(base + np.sort(rng.integers(0, 1 << 20, n)))) < n * 14 / 8 + 20
-    assert size(pa.array(rng.integers(0, 1000, n).astype(float))) < n * 20 / 8 + 20
+    assert size(pa.array(rng.integers(0, 1000, n).astype(float))) < n * 10 / 8 + 20
+    assert size(pa.array(np.round(rng.normal(20, 5, n), 1))) < n * 9 / 8 + 20
     assert size(pa.array(rng.random(n) < 0.5)) < n / 8 + 20
     assert size(pa.array(rng.choice(["north", "south", "east", "west"], n))) < n * 2 / 8 + 40
     assert size(pa.array(rng.integers(-(1 << 63), (1 << 63) - 1, n))) <= n * 8 + 5
