@@ -22,9 +22,14 @@ MAY_IMPORT = {
     "report": {"errors", "catalog", "query", "plan", "cost", "planners"},
     "oracle": {"errors", "catalog", "query"},
     "kernel": {"errors"},
+    "wire": {"errors", "kernel"},
+    "exchange": {"errors", "wire"},
     "programs": {"errors", "kernel", "query", "plan", "catalog"},
     "spark": {"errors", "kernel", "programs", "catalog", "query", "plan"},
-    "bench": {"errors", "kernel", "programs", "query", "spark", "catalog", "plan", "cost", "planners"},
+    "bench": {
+        *("errors", "kernel", "programs", "query", "spark", "catalog", "plan", "cost", "planners"),
+        *("wire", "exchange"),
+    },
     "demo": {"errors", "catalog", "query", "plan", "cost", "planners", "report"},
     "reproduce": {"errors", "kernel", "report"},
     "cli": {

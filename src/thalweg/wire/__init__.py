@@ -1,0 +1,1 @@
+"""What travels: parcels between sites, and their bytes."""

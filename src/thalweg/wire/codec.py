@@ -2,12 +2,12 @@
 
     flags | rows | which columns have NULLs, if any has | columns
 
-A column is made of runs of integers (`wire/runs.py`). Numbers, times and Booleans are one run; of floating
-point numbers it holds the bits. Strings are a run of lengths and a run of bytes, or a dictionary: its size,
-a run of codes, and the strings in it. A column with NULLs has a run of 0 and 1 in front, and only the values
-that are there. All after `flags` may be compressed; its size is then in front of it.
+A column is made of runs of integers (`wire/runs.py`). Integers, times and Booleans are one run. Doubles are
+the number of their decimals and a run of integers, or a run of their bits; other floating point numbers are a
+run of their bits. Decimals are the number of their words, 1 or 2, and a run for each. Strings are in
+`wire/strings.py`. A column with NULLs has a run of 0 and 1 in front, and only the values that are there.
 
-Strings are not checked to be UTF-8: Spark's need not be, and they come out as they went in.
+All after `flags` may be compressed; its size is then in front of it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from thalweg.kernel.columns import (
     fixed_dtype,
     fixed_values,
     is_bytes,
-    mask_to_bits,
 )
-from thalweg.wire import runs, varints
+from thalweg.wire import runs, strings, varints
 from thalweg.wire.varints import Reader
 
 LIMIT = 1 << 30
@@ -36,13 +35,17 @@ _COMPRESSED, _NULLS = 1, 2
 _WORTH = 1 << 8  # bytes; a smaller body is not compressed
 _SAMPLE = 1 << 16  # bytes; a larger body is tried in its middle first
 _PART = 1 << 20  # bytes that are decompressed at a time
-_ROWS = 1 << 14  # rows; in a longer column, as many are tried first for a dictionary
+_POWERS = 10.0 ** np.arange(7)
+_BITS = 255  # in place of the number of decimals
+_EXACT = 2.0**53  # doubles have all integers up to here
+_TRIED = 32  # doubles that are tried first
 _BYTES, _WORDS = np.dtype(np.uint8), np.dtype(np.int64)
 
 
 def encode(batch: pa.RecordBatch, *, compress: bool = True) -> bytes:
     """The rows of a batch as bytes; compressed where that saves an eighth."""
-    _left(batch.schema, batch.num_rows, sum(map(_content_size, batch.columns)))
+    texts = [column for column in batch.columns if is_bytes(column.type)]
+    _left(batch.schema, batch.num_rows, sum(map(strings.content_size, texts)))
     out = bytearray()
     varints.put(out, batch.num_rows)
     flags = 0
@@ -81,8 +84,8 @@ def decode(data: bytes | memoryview, schema: pa.Schema) -> pa.RecordBatch:
     for kind, null in zip(schema.types, nulls, strict=False):
         mask = _mask(reader, n) if null else None
         if is_bytes(kind):
-            columns.append(_read_strings(reader, kind, n, mask, room))
-            room -= _content_size(columns[-1])
+            columns.append(strings.read(reader, kind, n, mask, room))
+            room -= strings.content_size(columns[-1])
         else:
             columns.append(fixed_array(kind, _read_fixed(reader, kind, n, mask), mask))
     reader.end()
@@ -101,11 +104,6 @@ def _left(schema: pa.Schema, n: int, content: int = 0) -> int:
     return left
 
 
-def _content_size(column: pa.Array) -> int:
-    """The bytes of all strings of a column."""
-    return int(_offsets(column)[-1]) - int(_offsets(column)[0]) if is_bytes(column.type) else 0
-
-
 def _bare(schema: pa.Schema, n: int) -> pa.RecordBatch:
     """A batch without rows, or without columns."""
     if n == 0:
@@ -120,11 +118,14 @@ def _write_column(out: bytearray, column: pa.Array) -> None:
         assert mask is not None
         runs.write(out, mask)
     if is_bytes(column.type):
-        _write_strings(out, column.drop_null() if mask is not None else column)
+        strings.write(out, column.drop_null() if mask is not None else column)
         return
     values = fixed_values(column)
     if mask is not None:
         values = values[mask.view(bool)]
+    if pa.types.is_float64(column.type):
+        decimals, values = _as_integers(values)
+        out.append(decimals)
     if values.ndim == 1:
         runs.write(out, values)
         return
@@ -134,6 +135,38 @@ def _write_column(out: bytearray, column: pa.Array) -> None:
     runs.write(out, low)
     if lanes == 2:
         runs.write(out, high)
+
+
+def _as_integers(bits: np.ndarray) -> tuple[int, np.ndarray]:
+    """The decimals that all doubles have, and the integers without the point; or `_BITS`, and their bits.
+
+    Measurements and prices have few decimals: 20.3 is 203 / 10. Only what gives the same bits again counts.
+    """
+    values = bits.view(np.float64)
+    with np.errstate(all="ignore"):
+        some = values[:_TRIED, None]
+        whole = np.rint(some * _POWERS)
+        exact = ((whole / _POWERS == some) & (np.abs(whole) < _EXACT)).all(axis=0)
+        if not exact.any():
+            return _BITS, bits
+        decimals = int(exact.argmax())
+        whole = np.rint(values * _POWERS[decimals])
+        if not (np.abs(whole) < _EXACT).all():
+            return _BITS, bits
+    integers = whole.astype(np.int64)
+    same = np.array_equal((integers / _POWERS[decimals]).view(np.int64), bits)  # 0.0 is not -0.0
+    return (decimals, integers) if same else (_BITS, bits)
+
+
+def _read_doubles(reader: Reader, there: int) -> np.ndarray:
+    decimals = reader.byte()
+    values = runs.read(reader, there, _WORDS)
+    if decimals == _BITS:
+        return values
+    if decimals >= len(_POWERS):
+        raise ValueError(f"doubles with {decimals} decimals")
+    doubles: np.ndarray = values / _POWERS[decimals]
+    return doubles.view(np.int64)
 
 
 def _mask(reader: Reader, n: int) -> np.ndarray:
@@ -146,7 +179,9 @@ def _mask(reader: Reader, n: int) -> np.ndarray:
 def _read_fixed(reader: Reader, kind: pa.DataType, n: int, mask: np.ndarray | None) -> np.ndarray:
     dtype, lanes = fixed_dtype(kind) or (_WORDS, 1)
     there = n if mask is None else int(mask.sum())
-    if lanes == 1:
+    if pa.types.is_float64(kind):
+        values = _read_doubles(reader, there)
+    elif lanes == 1:
         values = runs.read(reader, there, dtype)
         if pa.types.is_boolean(kind) and there and int(values.max()) > 1:
             raise ValueError("a Boolean is neither true nor false")
@@ -162,88 +197,6 @@ def _read_fixed(reader: Reader, kind: pa.DataType, n: int, mask: np.ndarray | No
     spread = np.zeros((n, *values.shape[1:]), dtype)
     spread[mask.view(bool)] = values
     return spread
-
-
-def _offsets(column: pa.Array) -> np.ndarray:
-    if len(column) == 0:
-        return np.zeros(1, np.int32)
-    return np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
-
-
-def _parts(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """The lengths and the bytes of strings without NULLs."""
-    offsets, data = _offsets(column), column.buffers()[2]
-    first, last = int(offsets[0]), int(offsets[-1])
-    content = np.frombuffer(data, _BYTES)[first:last] if last > first else np.empty(0, _BYTES)
-    return np.diff(offsets), content
-
-
-def _size(lengths: np.ndarray, content: np.ndarray) -> int:
-    """About the bits that strings take."""
-    there = [run for run in (lengths, content) if len(run)]
-    return sum(len(run) * (int(run.max()) - int(run.min())).bit_length() for run in there)
-
-
-def _write_strings(out: bytearray, column: pa.Array) -> None:
-    parts = _parts(column)
-    coded = _coded(column)
-    if coded is not None:
-        codes, distinct = np.asarray(coded.indices), _parts(coded.dictionary)
-        if _size(*distinct) + len(codes) * (len(distinct[0]) - 1).bit_length() < _size(*parts):
-            varints.put(out, len(distinct[0]))
-            runs.write(out, codes, steps=False)
-            runs.write(out, distinct[0], steps=False)
-            runs.write(out, distinct[1])
-            return
-    varints.put(out, 0)
-    runs.write(out, parts[0], steps=False)
-    runs.write(out, parts[1])
-
-
-def _coded(column: pa.Array) -> pa.DictionaryArray | None:
-    """The strings as a dictionary, if enough of them come twice."""
-    if len(column) > _ROWS and len(column.slice(0, _ROWS).unique()) > _ROWS * 3 // 4:
-        return None
-    coded = column.dictionary_encode()
-    return coded if 0 < len(coded.dictionary) < len(column) else None
-
-
-def _read_strings(reader: Reader, kind: pa.DataType, n: int, mask: np.ndarray | None, room: int) -> pa.Array:
-    there = n if mask is None else int(mask.sum())
-    distinct = reader.number()
-    if distinct > there:
-        raise ValueError(f"a dictionary of {distinct} strings for {there}")
-    if not distinct:
-        return _strings(reader, kind, there, mask, room)
-    codes = runs.read(reader, there, _WORDS)
-    if int(codes.min()) < 0 or int(codes.max()) >= distinct:
-        raise ValueError("a code that is not in the dictionary")
-    found = _strings(reader, kind, distinct, None, room)
-    if int(np.diff(_offsets(found))[codes].sum(dtype=np.int64)) > room:
-        raise ValueError("strings are longer than a parcel can be")
-    if mask is None:
-        return found.take(pa.array(codes))
-    spread = np.zeros(n, np.int64)
-    spread[mask.view(bool)] = codes
-    return found.take(pa.array(spread, mask=mask == 0))
-
-
-def _strings(reader: Reader, kind: pa.DataType, there: int, mask: np.ndarray | None, room: int) -> pa.Array:
-    lengths = runs.read(reader, there, np.dtype(np.int32))
-    total = int(lengths.sum(dtype=np.int64))
-    if there and int(lengths.min()) < 0:
-        raise ValueError("a string of negative length")
-    if total > room:
-        raise ValueError("strings are longer than a parcel can be")
-    content = runs.read(reader, total, _BYTES)
-    if mask is not None:
-        spread = np.zeros(len(mask), np.int32)
-        spread[mask.view(bool)] = lengths
-        lengths = spread
-    offsets = np.zeros(len(lengths) + 1, np.int32)
-    np.cumsum(lengths, out=offsets[1:])
-    buffers = [mask_to_bits(mask), pa.py_buffer(offsets), pa.py_buffer(content)]
-    return pa.Array.from_buffers(kind, len(lengths), buffers)
 
 
 @cache

@@ -1,82 +1,30 @@
-"""Exchanges: durable, replayable logs of parcels from one site to another, with exactly-once effect.
-
-A batch that is repeated after a crash publishes nothing new, and a reader can read again what it has not
-yet forgotten. Both know only numbers: gapless, from 1, one for each batch that sent something.
-"""
+"""Exchanges in files: ROOT/FROM-TO/NUMBER.parcels, each written once and linked to its number."""
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 import errno
 import os
 import re
-import stat
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from thalweg.errors import UserError
-from thalweg.programs.parcel import Parcel
-from thalweg.spark.links import Link, Passed, chance
-from thalweg.spark.parcels import Edge, Header, Label, encode, failed, read_header, read_parcels
+from thalweg.exchange.disk import ensure, failed, sync, write_new
+from thalweg.exchange.links import Link, Passed, chance
+from thalweg.exchange.log import Sent
+from thalweg.exchange.parcel_file import Edge, Header, Label, encode, read_header, read_parcels
+from thalweg.wire.parcel import Parcel
 
 _FILE = re.compile(r"(\d{12})\.parcels")
 _UNLINKABLE = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS}
 _DRAFT = re.compile(r"\.(\d{12})\..*\.draft")
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """What a batch has sent over an edge: `payload_bytes` as the plan counts them, `bytes` as they went."""
-
-    seq: int
-    batch: int
-    tuples: int
-    payload_bytes: int
-    bytes: builtins.int
-
-
-class Exchange(Protocol):
-    """A log of parcels over one edge: one writer, one reader, each in its own time."""
-
-    def publish(self, batch: int, parcels: Sequence[Parcel]) -> Sent:
-        """Append what a batch sends. A repeat of the last batch appends nothing, and gets the same answer."""
-
-    def last(self) -> int:
-        """The last number that was given; 0 where nothing has been sent."""
-
-    def ready(self, after: int, now: float) -> int:
-        """The last number that can be read at this moment by who has read up to `after`."""
-
-    def next_at(self, after: int) -> float | None:
-        """When the next one after that can be read; None where nothing is on its way."""
-
-    def read(self, seq: int) -> list[Parcel]:
-        """The parcels with this number."""
-
-    def sent(self, seq: int) -> Sent:
-        """What is known of them without reading them."""
-
-    def forget(self, upto: int) -> None:
-        """Nobody will read these again."""
-
-
-class Exchanges(Protocol):
-    """All exchanges of a run."""
-
-    def edges(self) -> list[Edge]:
-        """The edges over which something has been sent by now; new ones may come."""
-
-    def over(self, edge: Edge) -> Exchange:
-        """The exchange over this edge, always the same one; nothing need have been sent yet."""
-
-
 class FileExchange:
-    """An exchange in files: ROOT/FROM-TO/NUMBER.parcels, each written once."""
+    """The files of one edge. `clock` gives the moment of sending, in seconds."""
 
     def __init__(
         self,
@@ -94,9 +42,9 @@ class FileExchange:
         return self.folder / f"{seq:012d}.parcels"
 
     def publish(self, batch: int, parcels: Sequence[Parcel]) -> Sent:
-        """See `Exchange`. The file appears whole or not at all; of two writers, the first wins."""
+        """See `Exchange`. The file appears whole or not at all. Of two writers, the first wins."""
         if batch < 0:
-            raise ValueError(f"no number of a batch: {batch}")
+            raise ValueError(f"batches have no negative numbers: {batch}")
         while True:
             ensure(self.folder)
             last = self.last()
@@ -107,7 +55,7 @@ class FileExchange:
                         where=str(self.path(last)),
                         remedy="start the run in a new folder",
                     )
-                sync(self.folder)  # whoever published it may have been killed before doing so
+                sync(self.folder)  # its writer may have been killed before it did so
                 return _sent(header)
             label = Label(self.run, self.edge, last + 1, batch)
             data = encode(label, self.clock(), parcels)
@@ -116,14 +64,14 @@ class FileExchange:
                 return Sent(label.seq, batch, tuples, payload, len(data))
 
     def _link(self, seq: int, data: bytes) -> bool:
-        """Write a file under this number; False where another writer has used it."""
+        """Write a file under this number; False if another writer has taken the number."""
         draft = self.folder / f".{seq:012d}.{uuid.uuid4().hex}.draft"
         try:
             try:
                 write_new(draft, data, durable=True)
-                # Renaming would replace what a reader may have read already.
+                # Renaming would replace a file that a reader may have read already.
                 os.link(draft, self.path(seq), follow_symlinks=False)
-            except (FileExistsError, FileNotFoundError):  # or it has swept our draft away
+            except (FileExistsError, FileNotFoundError):  # the other writer may have swept our draft away
                 return False
             finally:
                 draft.unlink(missing_ok=True)
@@ -150,7 +98,7 @@ class FileExchange:
 
     def ready(self, after: int, now: float) -> int:
         if self.link == Link():
-            # Clocks of different machines differ: where nothing is emulated, none is asked.
+            # Clocks of different machines differ. Without an emulated link, no clock is read.
             return max(self._unread(after), default=after)
         last = after
         for seq, passed in self._schedule(after):
@@ -165,8 +113,8 @@ class FileExchange:
     def _schedule(self, after: int) -> Iterator[tuple[int, Passed]]:
         """When each unread file arrives.
 
-        That follows from the files before it. One that was forgotten before this process started is taken to
-        have left the line free, as most have.
+        A file queues behind the files before it. If those were forgotten before this process started, the
+        line is assumed to be free, as it usually is.
         """
         unread = self._unread(after)
         for seq in [n for n in self._passed if n < after]:
@@ -188,9 +136,9 @@ class FileExchange:
         """The numbers after this one, without a gap."""
         there = set(self._numbers())
         newest = max(there, default=0)
-        # The newest file is never removed, so whoever has read further has read something that is gone.
+        # The newest file is never removed. A reader that has read further has read a file that is gone.
         for seq in range(after + 1, newest + 1) if newest >= after else [after]:
-            # A listing made while files appear can have a later one and not an earlier one.
+            # A listing made while files appear can have a later file and lack an earlier one.
             if seq not in there and not os.path.lexists(self.path(seq)):
                 raise UserError(
                     "is missing", where=str(self.path(seq)), remedy="start the run in a new folder"
@@ -218,9 +166,9 @@ class FileExchange:
         return _sent(self._header(seq))
 
     def forget(self, upto: int) -> None:
-        """See `Exchange`. The newest file stays: without it, its number and batch would be given again."""
+        """See `Exchange`. The newest file stays: the next number and the last batch are read from it."""
         try:
-            # In this order, whatever is left when this is cut short has no gap.
+            # In this order, the rest has no gap even if the process dies here.
             for seq in sorted(self._numbers())[:-1]:
                 if seq <= upto:
                     self.path(seq).unlink(missing_ok=True)
@@ -229,7 +177,7 @@ class FileExchange:
 
 
 class FileExchanges:
-    """Exchanges in files below one folder, with links by the names of edges."""
+    """The exchanges below one folder; `links` has the emulated link of an edge by the edge's name."""
 
     def __init__(
         self,
@@ -250,7 +198,7 @@ class FileExchanges:
             raise failed(self.root, error) from error
         found: list[Edge] = []
         for name in names:
-            with contextlib.suppress(ValueError):  # drafts, and whatever else may lie there
+            with contextlib.suppress(ValueError):  # drafts, and other folders
                 found.append(Edge.named(name))
         return found
 
@@ -262,36 +210,4 @@ class FileExchanges:
 
 
 def _sent(header: Header) -> Sent:
-    tuples = sum(entry[2] for entry in header.entries)
-    payload = sum(entry[5] for entry in header.entries)
-    return Sent(header.label.seq, header.label.batch, tuples, payload, header.size)
-
-
-def ensure(folder: Path) -> None:
-    """The folder is there, is a folder, and will be there after a power cut."""
-    try:
-        if not folder.is_dir():
-            folder.mkdir(parents=True, exist_ok=True)
-            sync(folder.parent)
-        if not stat.S_ISDIR(folder.lstat().st_mode):
-            raise UserError("is a symbolic link, which is not followed", where=str(folder))
-    except OSError as error:
-        raise failed(folder, error) from error
-
-
-def write_new(path: Path, data: bytes, *, durable: bool) -> None:
-    """Write a file that must not exist yet."""
-    with path.open("xb") as file:
-        file.write(data)
-        if durable:
-            file.flush()
-            os.fsync(file.fileno())
-
-
-def sync(folder: Path) -> None:
-    """What was linked in a folder stays linked after a power cut."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    return Sent(header.label.seq, header.label.batch, header.tuples, header.payload, header.size)

@@ -1,4 +1,4 @@
-"""Emulated wide-area links: when what was sent over one arrives. Time is data here, no clock is read."""
+"""Emulated wide-area links: when a file that was sent arrives. Time is data here; no clock is read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from math import inf, isfinite
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link between two sites; `Link()` emulates nothing. During a cut nothing arrives.
+    """A link between two sites; `Link()` emulates nothing. Nothing arrives during a cut.
 
     >>> slow = Link(latency_s=0.1, bytes_per_s=1000)
     >>> slow.passed(sent_at=5.0, size=500, before=slow.passed(sent_at=5.0, size=500))
@@ -35,10 +35,10 @@ class Link:
     def passed(
         self, *, sent_at: float, size: int, before: Passed | None = None, chance: float = 0.0
     ) -> Passed:
-        """When something gets over that follows `before`; `chance` (0 to 1) is its share of the jitter."""
+        """When a file arrives that was sent after `before`; `chance` (0 to 1) is its share of the jitter."""
         last = before or Passed(-inf, -inf)
         free = max(sent_at, last.free_at) + (size / self.bytes_per_s if self.bytes_per_s else 0.0)
-        # What overtook on the way would break the order that readers rely on.
+        # Readers rely on the order: no file overtakes another.
         arrives = max(free + self.latency_s + self.jitter_s * chance, last.arrives_at)
         for start, end in self.cuts:
             if start <= arrives < end:
@@ -48,7 +48,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """When the line is free for what comes next, and when it is there."""
+    """When the line is free for the next file, and when this file arrives."""
 
     free_at: float
     arrives_at: float

@@ -1,8 +1,7 @@
-"""What workers of Spark want to send, until the driver has published it.
+"""Drafts: parcels that workers have written and the driver has not yet published.
 
-A worker of an attempt that was given up may go on writing. So every draft has a name of its own, the driver
-gathers only those whose names the tasks that counted have told it, and whatever else is there goes with the
-batch.
+A worker can go on writing after Spark has given up its attempt. So every draft has a name of its own, and the
+driver gathers only the drafts that successful tasks have named. The others are removed with the batch.
 """
 
 from __future__ import annotations
@@ -13,30 +12,30 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from thalweg.errors import UserError
-from thalweg.programs.parcel import Parcel
-from thalweg.spark.exchange import ensure, write_new
-from thalweg.spark.parcels import Edge, Label, encode, failed, read_parcels
+from thalweg.exchange.disk import ensure, failed, write_new
+from thalweg.exchange.parcel_file import Edge, Label, encode, read_parcels
+from thalweg.wire.parcel import Parcel
 
 _PART = re.compile(r"[A-Za-z0-9._-]+")
 _NAME = re.compile(r"(\d{12})\.(\w+-\w+|control)\.[A-Za-z0-9._-]+\.draft", re.ASCII)
 
 
 class Drafts:
-    """ROOT/drafts: files of parcels without a number of an exchange."""
+    """The drafts of a run, in ROOT/drafts: files of parcels that have no number yet."""
 
     def __init__(self, root: Path, run: str) -> None:
         self.folder, self.run = root / "drafts", run
 
     def write(self, edge: Edge, batch: int, name: str, parcels: Sequence[Parcel]) -> str:
-        """Write a draft and return its file's name. `name` says who wrote it, for people who look."""
+        """Write a draft and return its file's name. `name` names the writer, for people who look."""
         if not _PART.fullmatch(name):
             raise ValueError(f"no name of a draft: {name!r}")
         if batch < 0:
-            raise ValueError(f"no number of a batch: {batch}")
+            raise ValueError(f"batches have no negative numbers: {batch}")
         ensure(self.folder)
         file = f"{batch:012d}.{edge.name}.{name}.{uuid.uuid4().hex}.draft"
         try:
-            # Not made durable: when the machine fails, the batch is repeated and writes others.
+            # Not durable: after a power cut, the batch is repeated and writes new drafts.
             write_new(
                 self.folder / file, encode(Label(self.run, edge, 0, batch), 0.0, parcels), durable=False
             )
@@ -60,7 +59,7 @@ class Drafts:
         return gathered
 
     def clear(self, batch: int) -> None:
-        """Remove the drafts of this batch, and what earlier ones have left."""
+        """Remove the drafts of this batch and of all earlier ones."""
         try:
             for path in self.folder.iterdir():
                 if (found := _NAME.fullmatch(path.name)) and int(found[1]) <= batch:

@@ -1,0 +1,1 @@
+"""Logs of parcels between sites: the protocol, files, emulated links."""

@@ -1,0 +1,54 @@
+"""Files and folders that outlast a power cut, and the errors that name them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+from thalweg.errors import UserError
+
+
+def ensure(folder: Path) -> None:
+    """Make the folder, durably. A symbolic link in its place is refused."""
+    try:
+        if not folder.is_dir():
+            folder.mkdir(parents=True, exist_ok=True)
+            sync(folder.parent)
+        if not stat.S_ISDIR(folder.lstat().st_mode):
+            raise UserError("is a symbolic link, which is not followed", where=str(folder))
+    except OSError as error:
+        raise failed(folder, error) from error
+
+
+def write_new(path: Path, data: bytes, *, durable: bool) -> None:
+    """Write a file that must not exist yet."""
+    with path.open("xb") as file:
+        file.write(data)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def sync(folder: Path) -> None:
+    """Make the links in a folder durable: they are there after a power cut."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def damaged(path: Path, how: str) -> UserError:
+    """The error for a file that is not as it was written."""
+    return UserError(f"is damaged: {how}", where=str(path), remedy="start the run in a new folder")
+
+
+def failed(path: Path, error: OSError) -> UserError:
+    """The error for a file or folder that can't be reached."""
+    if error.errno == errno.ENOENT:
+        return UserError("is missing", where=str(path), remedy="start the run in a new folder")
+    if error.errno == errno.ELOOP:
+        return UserError("is a symbolic link, which is not followed", where=str(path))
+    return UserError(f"can't be used: {error.strerror or error}", where=str(path))
