@@ -1,4 +1,4 @@
-"""Random streams through the operator programs, compared with the reference join."""
+"""Joins of random streams at one site, compared with the rule."""
 
 from __future__ import annotations
 
@@ -6,195 +6,28 @@ import itertools
 import random
 import tempfile
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
+from tests.operators.join_cases import (
+    Case,
+    any_tree,
+    batches_of,
+    bounded,
+    cases,
+    expected_ids,
+    made_of,
+    query_of,
+    rows_of,
+    table,
+)
+from tests.operators.one_site import end, found, hosted, join_of, push, ranged, rows, share_windows
 from thalweg.errors import UserError
-from thalweg.kernel.shared import SharedWindows
+from thalweg.operators import join, state
 from thalweg.oracle import reference
-from thalweg.plan.deployment import Deployment, Edge, Operator
-from thalweg.programs import state
-from thalweg.programs.cache import SharedCache
-from thalweg.programs.compile import compile_job
-from thalweg.programs.job import StreamInfo, TypedQuery
-from thalweg.programs.local import LocalHost
-from thalweg.programs.packet import Kind
-from thalweg.query.model import Equality, Expr, Input, Output, Query, Window, WindowKind
-
-ALIASES = "abcdef"
-KINDS = {
-    "long": (pa.int64(), lambda x: x),
-    "string": (pa.string(), lambda x: "k" * (x % 5) + str(x)),
-    "decimal": (pa.decimal128(30, 2), lambda x: None),
-    "double": (pa.float64(), lambda x: [0.0, -0.0, float("nan"), 1.5][x % 4]),
-    "list": (pa.list_(pa.int64()), lambda x: [x, None, x % 2]),
-}
-
-
-@dataclass(frozen=True)
-class Case:
-    """A query over random streams, cut into random batches."""
-
-    kind: str
-    windows: tuple[Window, ...]
-    shape: str  # star: one key; pair: a key of two columns; chain: a.x = b.x, b.y = c.x, ...
-    lateness: tuple[int, ...]
-    buckets: int
-    seed: int
-    tuples: int
-    spread: int
-    keys: int
-    disorder: int
-
-
-def value(kind: str, x: int | None):
-    if x is None:
-        return None
-    if kind == "decimal":
-        from decimal import Decimal
-
-        return Decimal(x * 10**20) / Decimal(100)
-    return KINDS[kind][1](x)
-
-
-windows = st.one_of(
-    st.builds(Window, st.just(WindowKind.RANGE), st.sampled_from([0, 1, 5, 20, 1000])),
-    st.builds(Window, st.just(WindowKind.ROWS), st.sampled_from([1, 2, 7, 100])),
-    st.just(Window(WindowKind.UNBOUNDED)),
-)
-cases = st.integers(2, 6).flatmap(
-    lambda n: st.builds(
-        Case,
-        kind=st.sampled_from(sorted(KINDS)),
-        windows=st.tuples(*[windows] * n)
-        | st.tuples(*[windows.filter(lambda w: w.kind is WindowKind.RANGE)] * n),
-        shape=st.sampled_from(["star", "pair", "chain"]),
-        lateness=st.tuples(*[st.sampled_from([0, 3, 50])] * n),
-        buckets=st.integers(1, 3),
-        seed=st.integers(0, 10**6),
-        tuples=st.sampled_from([0, 5, 8, 20, 40]),
-        spread=st.sampled_from([10, 60, 300]),
-        keys=st.sampled_from([1, 3, 12]),
-        disorder=st.sampled_from([0, 5, 40]),
-    )
-)
-
-
-def query_of(case: Case) -> Query:
-    def col(a: str, c: str) -> Expr:
-        return Expr(f"`{a}`.`{c}`")
-
-    names = ALIASES[: len(case.windows)]
-    equalities = []
-    for before, a in itertools.pairwise(names):
-        if case.shape == "chain":
-            equalities.append(Equality(col(before, "y"), col(a, "x")))
-        else:
-            equalities.append(Equality(col(before, "x"), col(a, "x")))
-            if case.shape == "pair":
-                equalities.append(Equality(col(before, "y"), col(a, "y")))
-    outputs = tuple(Output(f"{a}_{c}", col(a, c)) for a in names for c in ("id", "x", "y"))
-    inputs = tuple(Input(a, a, w) for a, w in zip(names, case.windows, strict=True))
-    return Query("q", "", inputs, tuple(equalities), (), outputs)
-
-
-def rows_of(case: Case) -> dict[str, list[dict]]:
-    rng = random.Random(case.seed)
-    out = {}
-    for a in ALIASES[: len(case.windows)]:
-        rows = []
-        clock = 0
-        for i in range(case.tuples):
-            clock = (
-                rng.randrange(case.spread)
-                if case.disorder == 40
-                else clock + rng.randrange(max(2, 2 * case.spread // max(1, case.tuples)))
-            )
-            ts = None if rng.random() < 0.05 else clock - rng.randrange(case.disorder + 1)
-            x = None if rng.random() < 0.05 else (0 if rng.random() < 0.3 else rng.randrange(case.keys))
-            y = None if rng.random() < 0.05 else rng.randrange(case.keys)
-            rows.append({"ts": ts, "x": value(case.kind, x), "y": value(case.kind, y), "id": i})
-        out[a] = rows
-    return out
-
-
-def batches_of(case: Case, rows: dict[str, list[dict]]) -> list[dict[str, list[dict]]]:
-    """Each stream's rows in order, the streams at random paces, some batches without any."""
-    rng = random.Random(case.seed + 1)
-    left = {a: list(r) for a, r in rows.items()}
-    out = []
-    while any(left.values()):
-        batch = {}
-        for a, r in left.items():
-            n = rng.choice([0, 0, 1, 3, 10, 40])
-            batch[a], left[a] = r[:n], r[n:]
-        out.append(batch)
-    return out
-
-
-def table(case: Case, rows: list[dict]) -> pa.RecordBatch:
-    kind = KINDS[case.kind][0]
-    return pa.record_batch(
-        [
-            pa.array([r["ts"] for r in rows], pa.timestamp("us", "UTC")),
-            pa.array([r["x"] for r in rows], kind),
-            pa.array([r["y"] for r in rows], kind),
-            pa.array([r["id"] for r in rows], pa.int64()),
-        ],
-        names=["ts", "x", "y", "id"],
-    )
-
-
-def job_of(case: Case, query: Query, keep_late: bool = True, plan: Deployment | None = None):
-    kind = KINDS[case.kind][0]
-    columns = {"ts": pa.timestamp("us", "UTC"), "x": kind, "y": kind, "id": pa.int64()}
-    infos = {
-        a: StreamInfo(a, columns, "ts", lateness, order=("id",))
-        for a, lateness in zip(query.aliases, case.lateness, strict=True)
-    }
-    kinds = {s.sql: kind for e in query.equalities for s in (e.left, e.right)}
-    typed = TypedQuery(query, query.equalities, kinds)
-    return compile_job(
-        [typed],
-        infos,
-        buckets=case.buckets,
-        labels=lambda n: range(1, n + 1),
-        keep_late=keep_late,
-        deployments=() if plan is None else (plan,),
-    )
-
-
-def any_tree(case: Case, query: Query) -> Deployment:
-    """A plan in which streams and joins meet in any order, some at a time, where something connects them."""
-    rng = random.Random(case.seed + 3)
-    names = {a: frozenset([n]) for n, a in enumerate(query.aliases)}
-    operators = [Operator(a, "source", "n1", (), {"stream": a}) for a in query.aliases]
-    edges = []
-
-    def add(operator: Operator) -> None:
-        operators.append(operator)
-        edges.extend(Edge(i, operator.id, "n1", "n1", (), 1.0, 1.0) for i in operator.inputs)
-
-    while len(names) > 1:
-        some = [rng.choice(sorted(names))]
-        while len(some) < 2 or (len(some) < len(names) and rng.random() < 0.4):
-            inside = frozenset[int]().union(*(names[n] for n in some))
-            near = {i + d for i in inside for d in (-1, 1)}
-            reach = [
-                n
-                for n, theirs in sorted(names.items())
-                if n not in some and (case.shape != "chain" or near & theirs)
-            ]
-            some.append(rng.choice(reach))
-        add(Operator(f"join{len(operators)}", "join", "n1", tuple(some)))
-        names[operators[-1].id] = frozenset[int]().union(*(names.pop(n) for n in some))
-    add(Operator("out", "sink", "n1", tuple(names)))
-    return Deployment(tuple(operators), tuple(edges))
+from thalweg.query.model import Window, WindowKind
 
 
 def check(case: Case, planned: bool = False) -> None:
@@ -202,68 +35,33 @@ def check(case: Case, planned: bool = False) -> None:
     rows = rows_of(case)
     batches = batches_of(case, rows)
     rng = random.Random(case.seed + 2)
+    made = made_of(case, query, any_tree(case, query) if planned else None)
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(state, "FAN", rng.choice([2, 3, 16]))
-        host = LocalHost(job_of(case, query, plan=any_tree(case, query) if planned else None))
+        host = hosted(made)
         if case.seed % 2 and not any(w.kind is WindowKind.ROWS for w in case.windows):
-            host.new_cache = lambda group: SharedCache(SharedWindows(Path(folder)), str(group))
+            share_windows(host, Path(folder))
         for batch in batches:
-            host.push({a: table(case, r) for a, r in batch.items()})
+            push(host, {a: table(case, r) for a, r in batch.items()})
             if rng.random() < 0.3:
                 host.forget()  # another process goes on: with what is shared, if anything is
-        host.end()
+        end(host)
 
     kept, late = {}, Counter()
     for a, lateness in zip(query.aliases, case.lateness, strict=True):
         kept[a], gone = reference.late_split([b[a] for b in batches], lateness, time="ts")
         late[a] = len(gone)
-    found = Counter(
-        tuple(row[f"{a}.id"] for a in query.aliases)
-        for part in host.results.get(0, [])
-        for row in part.to_pylist()
-    )
-    expected = Counter(expected_ids(case, query, kept))
-    assert found == expected
+    assert Counter(found(host, *query.aliases)) == Counter(expected_ids(case, query, kept))
     if case.kind in ("long", "string", "decimal"):  # others come out encoded, or with two zeros made one
-        same = host.job.queries[0].same
+        same = made.results[0].same
         for row in (row for part in host.results.get(0, []) for row in part.to_pylist()):
             for a, c in itertools.product(query.aliases, "xy"):
                 alias, column = same.get((a, c), (a, c))
                 assert row[f"{alias}.{column}"] == rows[a][row[f"{a}.id"]][c]
-    for number, a in enumerate(query.aliases):
-        assert host.counted.get((Kind.INPUT, number), 0) == len(rows[a])
-        assert sum(b.num_rows for b in host.late.get(number, [])) == late[a]
-
-
-def expected_ids(case: Case, query: Query, kept: dict[str, list[dict]]):
-    """The rule, one stream after another so that large products need not be walked."""
-    combinations: list[tuple[tuple[dict, ...], int, float]] = [((), -(10**18), float("inf"))]
-    for n, a in enumerate(query.aliases):
-        intervals = reference.alive(reference.Stream(kept[a], case.windows[n], order=("id",)))
-        extended = []
-        for members, start, end in combinations:
-            for i, (lo, hi) in intervals.items():
-                row = kept[a][i]
-                if max(start, lo) <= min(end, hi) and (not members or matches(case, members[-1], row)):
-                    extended.append(((*members, row), max(start, lo), min(end, hi)))
-        combinations = extended
-    return [tuple(row["id"] for row in members) for members, _, _ in combinations]
-
-
-def matches(case: Case, before: dict, row: dict) -> bool:
-    def equal(x, y) -> bool:
-        if isinstance(x, list):  # inside a list NULL is a value like others
-            return x == y
-        return reference.equal(x, y)
-
-    if case.shape == "chain":
-        return equal(before["y"], row["x"])
-    return equal(before["x"], row["x"]) and (case.shape == "star" or equal(before["y"], row["y"]))
-
-
-def bounded(case: Case) -> bool:
-    """Whether the results stay few enough to be walked one by one, were all tuples to match."""
-    return case.tuples ** len(case.windows) <= 200_000
+    for a in query.aliases:
+        assert host.report.read.get(a, 0) == len(rows[a])
+        assert host.report.late.get(a, 0) == late[a]
+        assert sum(b.num_rows for b in host.late.get(a, [])) == late[a]
 
 
 @given(cases.filter(bounded))
@@ -303,10 +101,18 @@ def test_ends_lowered_later_leave_no_order_to_rely_on() -> None:
 def test_equal_time_and_order_in_a_window_of_rows_is_an_error_that_names_them() -> None:
     rows = Window(WindowKind.ROWS, 2)
     case = Case("long", (rows, rows), "star", (0, 0), 1, 0, 0, 10, 3, 0)
-    host = LocalHost(job_of(case, query_of(case)))
+    host = hosted(made_of(case, query_of(case)))
     twice = [{"ts": 7, "x": 1, "y": 1, "id": 3}] * 2
     with pytest.raises(
         UserError, match=r"stream a: two tuples have the time 1970-01-01T00:00:00.000007.*id.*3"
     ):
-        host.push({"a": table(case, twice)})
-        host.end()
+        push(host, {"a": table(case, twice)})
+        end(host)
+
+
+def test_results_with_long_strings_come_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(join, "RESULT_BYTES", 1000)
+    host = hosted(join_of((ranged("x", "s"), ranged("y", "t")), buckets=1, shown=("id", "k")))
+    push(host, {"s": rows((1, "k" * 400, 1)), "t": rows(*((1, "k" * 400, i) for i in range(50)))})
+    assert found(host, "x", "y") == [(1, i) for i in range(50)]
+    assert all(part.num_rows <= 2 for part in host.results[0])
