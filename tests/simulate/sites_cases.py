@@ -46,6 +46,30 @@ class Case:
 
 
 ALIASES = "abcdef"
+WINDOWS = ["RANGE 20 MILLISECONDS", "RANGE 0 MILLISECONDS", "ROWS 3", "UNBOUNDED", "RANGE 7 MILLISECONDS"]
+PARTS = ({"partitioner": "hash"}, {"partitioner": "range"}, {"partitioner": "rate"})
+
+
+def random_case(seed: int) -> Case:
+    rng = random.Random(seed)
+    windows = tuple(rng.choice(WINDOWS if rng.random() < 0.5 else WINDOWS[:1]) for _ in range(4))
+    case = Case(
+        seed=seed,
+        kind=rng.choice(["long", "string"]),
+        shape=rng.choice(["star", "pair", "chain"]),
+        windows=windows,
+        tuples=rng.choice([5, 20, 30]),
+        keys=rng.choice([1, 4, 10]),
+        buckets=rng.choice([1, 2, 3]),
+        filtered=rng.random() < 0.4,
+        deliver=rng.random() < 0.3,
+        lateness_ms=rng.choice([0, 10]),
+    )
+    if rng.random() < 0.3:  # some of them at the same site
+        case = replace(case, sites=tuple(rng.randrange(4) for _ in windows))
+    if case.keys == 1 or windows.count("UNBOUNDED") > 1:
+        case = replace(case, tuples=8)  # or everything would meet everything
+    return case
 
 
 def sql_of(case: Case) -> str:
@@ -139,7 +163,7 @@ def evaluate(batch: pa.RecordBatch, select: tuple[tuple[str, str], ...]) -> pa.R
     )
 
 
-def compiled(case: Case, known, planned: list[tuple[Query, object]]) -> Compiled:
+def compiled(case: Case, known, planned: list[tuple[Query, object]], **more) -> Compiled:
     made = compile_plan(
         [(typed(q, case), d) for q, d in planned],
         infos_of(case, known),
@@ -147,6 +171,7 @@ def compiled(case: Case, known, planned: list[tuple[Query, object]]) -> Compiled
         buckets=case.buckets,
         labels=labels,
         keep_late=False,
+        **more,
     )
     return replace(made, program=Program.from_json(made.program.to_json()))  # as it travels: as data
 
@@ -241,15 +266,21 @@ def _value(row: dict, alias: str, same: dict[tuple[str, str], tuple[str, str]]):
     return row[".".join(same.get((alias, "x"), (alias, "x")))]
 
 
-def check(case: Case, make_deployment) -> SimulatedHost:
+def check(case: Case, make_deployment, **more) -> SimulatedHost:
     """Plan, run and compare. `make_deployment(query, catalog)` gives the deployment."""
     known = catalog_of(case)
     asked = query(sql_of(case), known)
     deployment = make_deployment(asked, known)
-    made = compiled(case, known, [(asked, deployment)])
+    made = compiled(case, known, [(asked, deployment)], **more)
     host, batches = drive(case, made, rows_of(case))
     assert found(case, asked, host, made.results[0].same) == expected(case, asked, batches)
     return host
+
+
+def check_planner(name: str, case: Case, **more) -> SimulatedHost:
+    """Plan with a planner, run and compare; parts of the key space by different partitioners."""
+    settings = {"partitions": "3", **PARTS[case.seed % 3]} if name.startswith("pmjoin") else {}
+    return check(case, by_planner(name, case, **settings), **more)
 
 
 def by_planner(name: str, case: Case, **settings):
@@ -306,13 +337,13 @@ def handed_out(asked: Query, parts: list[pa.RecordBatch], same) -> Counter:
         return Counter(con.execute(f"SELECT {out} FROM rows WHERE {where}").fetchall())
 
 
-def check_several(case: Case, asked_sql: dict[str, str], name: str) -> tuple[SimulatedHost, list]:
+def check_several(case: Case, asked_sql: dict[str, str], name: str, **more) -> tuple[SimulatedHost, list]:
     """Several queries planned one after another, run together, each against DuckDB."""
     known = catalog_of(case)
     session = Session(known, PlanOptions(name, Objective("bytes"), None, {}))
     asked = [query(sql, known, n) for n, sql in asked_sql.items()]
     planned = [(q, session.deploy(q, planner(name)).deployment) for q in asked]
-    made = compiled(case, known, planned)
+    made = compiled(case, known, planned, **more)
     host, batches = drive(case, made, rows_of(case))
     kept = {a: reference.late_split(b, case.lateness_ms * 1000)[0] for a, b in batches.items()}
     for number, q in enumerate(asked):
