@@ -203,8 +203,9 @@ class Program:
             merged[place] = replace(now, operators=(*now.operators, *kept))
         old = frozenset(p.name for p in before.operators) - before.ending
         groups = tuple(g for g in merged.values() if g.operators)
-        routes = tuple(dict.fromkeys((*self.routes, *before.routes)))
-        return Program(groups, routes, self.streams, old)
+        read = {inlet.channel for g in groups for p in g.operators for inlet in p.inlets}
+        routes = dict.fromkeys(r for r in (*self.routes, *before.routes) if r.channel in read)
+        return Program(groups, tuple(routes), self.streams, old)
 
     def to_json(self) -> bytes:
         return _ADAPTER.dump_json(self)
