@@ -15,6 +15,7 @@ from tests.simulate.sites_cases import (
     by_planner,
     by_sequences,
     catalog_of,
+    check_counts,
     compiled,
     evaluate,
     expected,
@@ -81,6 +82,7 @@ class Run:
         self.generation = 0
 
     def start(self, planned) -> None:
+        self.read = {i.stream for q, _ in planned for i in q.inputs}
         self.made = compiled(self.case, self.known, planned)
         self.host = SimulatedHost(self.made.program, self.made.selections, evaluate)
 
@@ -144,10 +146,7 @@ def run_plans(case: Case, known, plans: list) -> Run:
             run.switch(planned)
         run.feed(rows, ending=n > 0)
     run.finish()
-    for name, batches in run.batches.items():
-        late = len(reference.late_split(batches, case.lateness_ms * 1000)[1])
-        assert run.host.report.read.get(name, 0) == sum(map(len, batches))
-        assert run.host.report.late.get(name, 0) == late
+    check_counts(case, run.host, {a: b for a, b in run.batches.items() if a in run.read})
     return run
 
 

@@ -170,10 +170,15 @@ def compiled(case: Case, known, planned: list[tuple[Query, object]], **more) -> 
         {n: s.site for n, s in known.streams.items()},
         buckets=case.buckets,
         labels=labels,
-        keep_late=False,
+        keep_late=keeps_late(case),
         **more,
     )
     return replace(made, program=Program.from_json(made.program.to_json()))  # as it travels: as data
+
+
+def keeps_late(case: Case) -> bool:
+    """Whether late tuples are kept, or only counted."""
+    return case.seed % 2 == 0
 
 
 def labels(place: str, count: int) -> list[int]:
@@ -266,6 +271,16 @@ def _value(row: dict, alias: str, same: dict[tuple[str, str], tuple[str, str]]):
     return row[".".join(same.get((alias, "x"), (alias, "x")))]
 
 
+def check_counts(case: Case, host: SimulatedHost, batches: dict[str, list[list[dict]]]) -> None:
+    """Every tuple is counted once, and every late one is counted and kept once."""
+    for name, own in batches.items():
+        late = reference.late_split(own, case.lateness_ms * 1000)[1]
+        assert host.report.read.get(name, 0) == sum(map(len, own))
+        assert host.report.late.get(name, 0) == len(late)
+        kept = [row for part in host.late.get(name, []) for row in part.to_pylist()]
+        assert sorted(row["id"] for row in kept) == sorted(r["id"] for r in late if keeps_late(case))
+
+
 def check(case: Case, make_deployment, **more) -> SimulatedHost:
     """Plan, run and compare. `make_deployment(query, catalog)` gives the deployment."""
     known = catalog_of(case)
@@ -273,6 +288,7 @@ def check(case: Case, make_deployment, **more) -> SimulatedHost:
     deployment = make_deployment(asked, known)
     made = compiled(case, known, [(asked, deployment)], **more)
     host, batches = drive(case, made, rows_of(case))
+    check_counts(case, host, batches)
     assert found(case, asked, host, made.results[0].same) == expected(case, asked, batches)
     return host
 
@@ -345,6 +361,8 @@ def check_several(case: Case, asked_sql: dict[str, str], name: str, **more) -> t
     planned = [(q, session.deploy(q, planner(name)).deployment) for q in asked]
     made = compiled(case, known, planned, **more)
     host, batches = drive(case, made, rows_of(case))
+    read = {i.stream for q in asked for i in q.inputs}
+    check_counts(case, host, {a: b for a, b in batches.items() if a in read})
     kept = {a: reference.late_split(b, case.lateness_ms * 1000)[0] for a, b in batches.items()}
     for number, q in enumerate(asked):
         assert handed_out(q, host.results.get(number, []), made.results[number].same) == by_duckdb(
