@@ -153,8 +153,10 @@ def run_plans(case: Case, known, plans: list) -> Run:
 def ranges_only(case: Case) -> Case:
     """Windows that end before the next phase begins."""
     rng = random.Random(case.seed)
-    windows = tuple(w if w.startswith("RANGE") else rng.choice(RANGES) for w in case.windows)
-    return replace(case, windows=windows, tuples=min(case.tuples, 20))
+    windows = [w if w.startswith("RANGE") else rng.choice(RANGES) for w in case.windows]
+    if rng.random() < 0.3:
+        windows[0] += " SLIDE 15 MILLISECONDS"
+    return replace(case, windows=tuple(windows), tuples=min(case.tuples, 20))
 
 
 def check_switches(case: Case, makers: list) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.operators.one_site import found, hosted, join_of, push, ranged, rows
+from tests.simulate.sites_cases import check_planner, random_case
 from thalweg.operators import sink
 
 
@@ -30,3 +33,13 @@ def test_results_that_wait_for_a_slide_are_kept_in_pieces(monkeypatch: pytest.Mo
     host.forget()
     push(host, {"s": rows((300, "b", 92)), "t": rows((300, "c", 93))})
     assert found(host, "x", "y") == [(i, 1) for i in range(1, 21)]
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(3), *(pytest.param(n, marks=pytest.mark.long) for n in range(3, 40))]
+)
+@pytest.mark.parametrize("name", ["simple", "optimal", "pmjoin", "linear-optimal", "semijoin-greedy"])
+def test_with_a_slide_plans_over_sites_give_the_same_results(name: str, seed: int) -> None:
+    case = random_case(900 + seed)
+    first = "ROWS 3 SLIDE 15 MILLISECONDS" if seed % 3 == 2 else "RANGE 20 MILLISECONDS SLIDE 15 MILLISECONDS"
+    check_planner(name, replace(case, windows=(first, *case.windows[1:])))

@@ -186,7 +186,8 @@ class Program:
     def after(self, before: Program) -> Program:
         """This program, and the operators of the one before it until they have finished.
 
-        Streams go to the new operators only.
+        Streams go to the new operators only. Operators that were ending before must have finished: nothing is
+        on its way to them any more.
         """
         merged = {(g.site, g.key, g.stage): g for g in self.groups}
         numbers = count(1 + max(self.shipments, default=-1))
