@@ -141,7 +141,9 @@ def _selection(graph: Graph, stream: str, keep_late: bool) -> Selection:
     for names in graph.queries:
         for one in (i for i in names.query.inputs if i.stream == stream):
             keys = [names.key(one.alias, c).split(".", 1)[1] for c in names.classes_with(one.alias)]
-            wanted |= dict.fromkeys([*(field_of(c) for c in names.query.columns_after_join(one.alias)), *keys])
+            wanted |= dict.fromkeys(
+                [*(field_of(c) for c in names.query.columns_after_join(one.alias)), *keys]
+            )
             if one.window.kind is WindowKind.ROWS:
                 wanted |= dict.fromkeys(field_of(c) for c in _ordered(info))
     if keep_late:

@@ -214,7 +214,9 @@ class Shipments:
                     whole = feed.width if feed.form == "tuples" else 0.0
                     widths[feed.view.filters] = max(width, whole), flags | {feed.view.flags: None}
         return [
-            Outlet(f"{op.name}/whole{i}", "count", width=w, any_of=() if tuple(flags) == chosen else tuple(flags))
+            Outlet(
+                f"{op.name}/whole{i}", "count", width=w, any_of=() if tuple(flags) == chosen else tuple(flags)
+            )
             for i, (w, flags) in enumerate(widths.values())
         ]
 

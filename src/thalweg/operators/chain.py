@@ -1,8 +1,8 @@
 """One call of a key group: its operators hand tuples to each other directly, as far as the key stays the same.
 
-    messages ─> inlets ─> source ─> join ─> join ─> sink ─> results
-                             │        └ outlets ─> a later stage of the batch, or another site
-                             └ late tuples, counts
+messages ─> inlets ─> source ─> join ─> join ─> sink ─> results
+                         │        └ outlets ─> a later stage of the batch, or another site
+                         └ late tuples, counts
 """
 
 from __future__ import annotations

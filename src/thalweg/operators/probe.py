@@ -17,7 +17,7 @@ wait, that it is alive for. *Limited interval*: a probe finds what is alive at i
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,7 +50,9 @@ class Probe:
     def call(self, arrived: Arrived, page: Page, cache: Cache) -> Iterator[Output]:
         spec = self.spec
         head = Head.of(page, 2)
-        held, filters = ([page.fetch(k) for k, i, w in head.snapshots if w == "pending" and i == n] for n in (0, 1))
+        held, filters = (
+            [page.fetch(k) for k, i, w in head.snapshots if w == "pending" and i == n] for n in (0, 1)
+        )
         state = cache.take(spec.join, head.nonce) or rebuild(spec.join, head, page, cache)
         for i, port in enumerate(spec.ports):
             head.advance(i, arrived.ports[i].bounds, port.feeds)

@@ -158,9 +158,7 @@ class Program:
         Tuples wait only in joins whose output is all results: which ones wait depends on whether windows were
         at hand or rebuilt, and where a batch is repeated, another operator has had what was sent before.
         """
-        joins = sum(
-            len(g.groups) for g in self.groups for p in g.operators if isinstance(p.spec, JoinSpec)
-        )
+        joins = sum(len(g.groups) for g in self.groups for p in g.operators if isinstance(p.spec, JoinSpec))
         share = budget // max(1, joins)
 
         def one(placed: Placed) -> Placed:
@@ -200,3 +198,26 @@ ENDING = "#ending"
 """The channel over which only the operators of an earlier program are told to end."""
 
 _ADAPTER = TypeAdapter(Program)
+
+
+class Unchanged:
+    """Leaves out parcels that say nothing new: no tuples, and the bound that was sent before.
+
+    It forgets when a run is started again; then a bound is sent once more, which changes nothing.
+    """
+
+    def __init__(self) -> None:
+        self._bounds: dict[str, int] = {}
+
+    def left_out(self, program: Program, parcels: Sequence[Parcel]) -> list[Parcel]:
+        """The parcels that are worth sending."""
+        kept = []
+        for parcel in parcels:
+            outlet = program.shipments[parcel.shipment]
+            known = self._bounds.get(outlet.channel)
+            # A bound for streams that watch for idle ones also says that the stream is not silent.
+            if parcel.n or outlet.form == "bounds" or (parcel.bound is not None and parcel.bound != known):
+                kept.append(parcel)
+                if parcel.bound is not None:
+                    self._bounds[outlet.channel] = parcel.bound
+        return kept

@@ -102,9 +102,7 @@ class Progress:
             self.bounds[port] = max(self.bounds[port], least - lateness)
 
 
-def past_idle(
-    bounds: Sequence[int], walls: Sequence[int], idle: Sequence[int | None], now: int
-) -> int:
+def past_idle(bounds: Sequence[int], walls: Sequence[int], idle: Sequence[int | None], now: int) -> int:
     """How far the first of some streams may be taken to have come: by its own bound, or by those of others.
 
     `walls` is when each stream was last heard of, on the wall clock.

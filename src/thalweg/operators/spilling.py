@@ -28,10 +28,10 @@ from thalweg.kernel.keys import PARTS, parts, split
 from thalweg.kernel.nway import Delta, NWayJoin, Results, others
 from thalweg.kernel.spill import Spilled, SpillFolder
 from thalweg.kernel.window import NEVER, Window
-from thalweg.operators.tuples import batch_of, delta, ends_of, tuples_in
-from thalweg.wire.message import merge
 from thalweg.operators.spec import JoinSpec, Limit
 from thalweg.operators.state import Head, Page, Piece, Runtime, log, make_join
+from thalweg.operators.tuples import batch_of, delta, ends_of, tuples_in
+from thalweg.wire.message import merge
 
 # Of the memory that may be used: how much the windows may grow to take, what they are cut down to then, what
 # they must stay below with a part for it to come back, and what those of parts that are brought in may take.

@@ -53,7 +53,10 @@ class Message:
 
 
 _MANY = 100  # below so many values, saying how to restore them takes more than they do
-_SCHEMA, _BASES = b"schema", b"bases"  # of a narrowed batch: its schema before, and what to add to which column
+_SCHEMA, _BASES = (
+    b"schema",
+    b"bases",
+)  # of a narrowed batch: its schema before, and what to add to which column
 
 
 def dump(batch: pa.RecordBatch) -> bytes:

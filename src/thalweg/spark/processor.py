@@ -1,0 +1,77 @@
+"""What Spark calls for each bucket of a key group.
+
+Spark also loads this class into a process of its own when a query starts, only to ask for the state it keeps.
+So the module is light; the work is in `calls`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import types as t
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from thalweg.spark.programs import Programs
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from thalweg.spark.late import LateFiles
+    from thalweg.spark.results import ResultRows
+
+KEY = t.StructType([t.StructField("k", t.LongType())])
+VALUE = t.StructType([t.StructField("v", t.BinaryType())])
+
+
+@dataclass(frozen=True)
+class Hosting:
+    """What the buckets of one query share: programs, folders, and how results leave. Only data."""
+
+    job: str
+    programs: Programs
+    partitions: int
+    late: LateFiles | None = None
+    exchange: str | None = None  # the folder of exchanges
+    spill: str | None = None  # the folder for tuples that memory has no room for
+
+
+class MapStore:
+    """A bucket's state in a MapState of Spark."""
+
+    def __init__(self, state: Any) -> None:
+        self._state = state
+
+    def get(self, key: int) -> bytes | None:
+        row = self._state.getValue((key,))
+        return None if row is None else bytes(row[0])
+
+    def put(self, key: int, value: bytes) -> None:
+        self._state.updateValue((key,), (value,))
+
+    def remove(self, key: int) -> None:
+        self._state.removeKey((key,))
+
+
+class KeyGroups(StatefulProcessor):
+    """Calls the operators of each bucket. Messages for a later stage pass through; `output` is the last one's."""
+
+    def __init__(self, hosting: Hosting, stage: int, output: ResultRows | None) -> None:
+        self.hosting, self.stage, self.output = hosting, stage, output
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._state = handle.getMapState("thalweg", KEY, VALUE)
+
+    def handleInputRows(  # noqa: N802
+        self,
+        key: Any,
+        rows: Iterator[pd.DataFrame],
+        timerValues: Any,  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
+        from thalweg.spark.calls import frames
+
+        return frames(self.hosting, self.stage, self.output, int(key[0]), rows, MapStore(self._state))
+
+    def close(self) -> None:
+        """Nothing to let go: caches stay for the next batch."""
