@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import zlib
 from collections import Counter
 from dataclasses import dataclass, replace
 
@@ -11,14 +12,15 @@ import duckdb
 import pyarrow as pa
 
 from tests.planners.examples import catalog, query, random_sequences, stream
+from thalweg.compile.compiler import Compiled, compile_plan
+from thalweg.compile.inputs import StreamInfo, TypedQuery
+from thalweg.compile.query_fields import field_of
+from thalweg.operators.program import Program
 from thalweg.oracle import duck, reference
 from thalweg.plan.options import Objective, PlanOptions
 from thalweg.planners.table import Session, make_plan, planner
-from thalweg.compile.compiler import Compiled, compile_plan
-from thalweg.compile.inputs import StreamInfo, TypedQuery
-from thalweg.simulate.host import SimulatedHost
-from thalweg.operators.program import Program
 from thalweg.query.model import Query
+from thalweg.simulate.host import SimulatedHost
 
 KINDS = {"long": pa.int64(), "string": pa.string()}
 TIME = pa.timestamp("us", "UTC")
@@ -150,7 +152,7 @@ def compiled(case: Case, known, planned: list[tuple[Query, object]]) -> Compiled
 
 
 def labels(place: str, count: int) -> list[int]:
-    return [hash((place, b)) & 0x3FFFFFFF for b in range(count)]
+    return [zlib.crc32(f"{place}/{b}".encode()) & 0x3FFFFFFF for b in range(count)]
 
 
 def drive(case: Case, made: Compiled, rows: dict[str, list[dict]], *, crashes: float = 0.2):
@@ -295,7 +297,7 @@ def handed_out(asked: Query, parts: list[pa.RecordBatch], same) -> Counter:
 
     def named(alias: str, column: str) -> str:
         alias, column = same.get((alias, column), (alias, column))
-        return f'"{alias}.{column}"' if alias else 'make_timestamptz("#start")'
+        return f'"{alias}.{field_of(column)}"' if alias else 'make_timestamptz("#start")'
 
     out = ", ".join(o.expr.rename(named) for o in asked.outputs)
     where = " AND ".join(f"({c.rename(named)})" for c in asked.conditions) or "true"
@@ -314,7 +316,9 @@ def check_several(case: Case, asked_sql: dict[str, str], name: str) -> tuple[Sim
     host, batches = drive(case, made, rows_of(case))
     kept = {a: reference.late_split(b, case.lateness_ms * 1000)[0] for a, b in batches.items()}
     for number, q in enumerate(asked):
-        assert handed_out(q, host.results.get(number, []), made.results[number].same) == by_duckdb(q, known, kept, case), q.name
+        assert handed_out(q, host.results.get(number, []), made.results[number].same) == by_duckdb(
+            q, known, kept, case
+        ), q.name
     return host, planned
 
 

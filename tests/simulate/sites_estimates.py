@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from tests.planners.examples import catalog, query, stream
 from tests.simulate.sites_cases import TIME, evaluate, labels
-from thalweg.cost.price import shipments
 from thalweg.compile.compiler import compile_plan
 from thalweg.compile.inputs import StreamInfo, TypedQuery
+from thalweg.cost.price import shipments
 from thalweg.simulate.host import SimulatedHost
 
 

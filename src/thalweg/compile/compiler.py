@@ -163,13 +163,15 @@ def _selection(graph: Graph, stream: str, keep_late: bool) -> Selection:
 
 
 def _ordered(info: StreamInfo) -> tuple[str, ...]:
-    for c in info.order:
+    """The columns that order tuples of one time, which the time itself does not."""
+    order = tuple(c for c in info.order if c != info.time)
+    for c in order:
         if stored_type(info.columns[c]) != info.columns[c]:
             raise UserError(
                 f"stream {info.name}: its `order` column {c!r} is an array, a struct or a map",
                 remedy="order by a number, a string or a time",
             )
-    return info.order
+    return order
 
 
 @dataclass
@@ -274,7 +276,7 @@ class _Building:
             info.lateness,
             info.idle,
             rows,
-            tuple(map(field_of, info.order)) if rows else (),
+            tuple(map(field_of, _ordered(info))) if rows else (),
             kept,
             reports,
             self.begin.get(op.stream),

@@ -14,11 +14,12 @@ from typing import Annotated
 import pyarrow as pa
 from pydantic import Field, TypeAdapter
 
+from thalweg.errors import UserError
 from thalweg.kernel.keys import buckets, split
 from thalweg.operators.inlet import Inlet, keyed
 from thalweg.operators.outlet import Outlet, settled
 from thalweg.operators.pack import Packing
-from thalweg.operators.spec import KEY, JoinSpec, Limit, SourceSpec, Spec
+from thalweg.operators.spec import KEY, JoinSpec, Limit, ProbeSpec, SourceSpec, Spec
 from thalweg.operators.tuples import ints
 from thalweg.wire.codec import decode
 from thalweg.wire.message import Message
@@ -162,8 +163,19 @@ class Program:
         share = budget // max(1, joins)
 
         def one(placed: Placed) -> Placed:
+            if isinstance(placed.spec, ProbeSpec):
+                raise UserError(
+                    f"a memory budget is not possible with probe sequences ({placed.spec.name})",
+                    remedy="choose a planner of the families tree or partitioned, such as --planner optimal",
+                )
             if not isinstance(placed.spec, JoinSpec):
                 return placed
+            if placed.spec.held:
+                raise UserError(
+                    "a memory budget is not possible with windows of rows",
+                    where=placed.spec.name.split(".", 1)[0],
+                    remedy="their size is in the query: leave the budget out, or use RANGE windows",
+                )
             last = all(o.to == "results" for o in placed.outlets)
             return replace(placed, spec=replace(placed.spec, limit=Limit(share, delay if last else 0)))
 

@@ -2,10 +2,9 @@
 
 import pytest
 
+from tests.simulate import sites_cases
+from tests.simulate.sites_cases import Case, check_several, several_of
 from thalweg.catalog.model import JoinSelectivity
-
-from . import sites_cases
-from .sites_cases import Case, check_several, several_of
 
 HALF = """SELECT a.id AS w, b.id AS x, c.id AS y
 FROM a [RANGE 20 MILLISECONDS], b [RANGE 20 MILLISECONDS], c [RANGE 20 MILLISECONDS]

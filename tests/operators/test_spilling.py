@@ -1,11 +1,10 @@
-"""Joins with less memory than their windows need, compared with the reference join and DuckDB."""
+"""Joins with less memory than their windows need, compared with the rule and with DuckDB."""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
 import random
-import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -15,76 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.simulate.test_join_property import (
-    Case,
-    batches_of,
-    bounded,
-    cases,
-    expected_ids,
-    job_of,
-    query_of,
-    rows_of,
-    table,
-)
+from tests.operators.join_cases import Case, bounded, cases, made_of, query_of
+from tests.operators.one_site import bytes_of_windows, end, push
+from tests.operators.spilling_cases import R20, by_duckdb, check, heads, ids, limited_host, stream
+from tests.simulate.sql_cases import W, known_of, planned_by
+from tests.simulate.sql_cases import ids as ids_of
+from tests.simulate.sql_cases import made_of as sites_of
 from thalweg.errors import UserError
-from thalweg.kernel.shared import SharedWindows
 from thalweg.kernel.window import NEVER
-from thalweg.oracle import reference
-from thalweg.programs import overflow, state
-from thalweg.programs.cache import SharedCache
-from thalweg.programs.local import LocalHost
-from thalweg.programs.packet import Kind
-from thalweg.programs.state import Head
 from thalweg.query.model import Window, WindowKind
-
-
-def ids(host: LocalHost, aliases) -> Counter:
-    return Counter(
-        tuple(row[f"{a}.id"] for a in aliases) for part in host.results.get(0, []) for row in part.to_pylist()
-    )
-
-
-def heads(host: LocalHost) -> list[Head]:
-    return [Head.parse(store.get(0), 0) for store in host.stores.values()]
-
-
-def again(host: LocalHost, batch) -> None:
-    """A batch whose first attempt is lost: its state and its results, but not the files that it wrote."""
-    stores, results, late = (copy.deepcopy(x) for x in (host.stores, host.results, host.late))
-    host.push(batch)
-    host.stores, host.results, host.late = stores, results, late
-    host.forget()
-    host.push(batch)
-
-
-def check(case: Case, budget: int, delay: int) -> LocalHost:
-    query = query_of(case)
-    batches = batches_of(case, rows_of(case))
-    rng = random.Random(case.seed + 2)
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(state, "FAN", rng.choice([2, 3, 16]))
-        patch.setattr(overflow, "_FILES", rng.choice([1, 2, 4]))
-        host = LocalHost(job_of(case, query).limited(budget, delay), folder=Path(folder) / "spill")
-        if case.seed % 2:
-            host.new_cache = lambda group: SharedCache(SharedWindows(Path(folder) / "windows"), str(group))
-        for batch in batches:
-            rows = {a: table(case, r) for a, r in batch.items()}
-            (again if rng.random() < 0.2 else LocalHost.push)(host, rows)
-            if rng.random() < 0.3:
-                host.forget()
-            if rng.random() < 0.2:
-                host.idle()
-                assert not any(p.waiting for head in heads(host) for p in head.pieces)
-        host.end()
-        assert not any(head.pieces for head in heads(host))
-        host.end()  # what was listed until then is removed by the next call
-        assert not [p for p in (Path(folder) / "spill").rglob("*") if p.is_file()]
-    kept = {
-        a: reference.late_split([b[a] for b in batches], lateness, time="ts")[0]
-        for a, lateness in zip(query.aliases, case.lateness, strict=True)
-    }
-    assert ids(host, query.aliases) == Counter(expected_ids(case, query, kept))
-    return host
 
 
 def without_rows(case: Case) -> Case:
@@ -110,55 +48,26 @@ def test_results_equal_the_rule_whatever_the_budget_many_times(case: Case, budge
     check(case, budget, delay)
 
 
-R20 = Window(WindowKind.RANGE, 20_000)
-
-
-def stream(rng: random.Random, n: int, keys: int, begin: int, step: int) -> pa.RecordBatch:
-    starts = [begin + i * step for i in range(n)]
-    return pa.record_batch(
-        [
-            pa.array(starts, pa.timestamp("us", "UTC")),
-            pa.array([rng.randrange(keys) for _ in range(n)]),
-            pa.array([0] * n),
-            pa.array(range(begin // step, begin // step + n)),
-        ],
-        names=["ts", "x", "y", "id"],
-    )
-
-
 def run_three(tmp_path: Path, budget: int, delay: int, *, batches: int = 30, quiet_after: int = 10**9):
     """Three streams of 1,000 tuples a batch, each alive for twenty batches; then, maybe, far fewer."""
     case = Case("long", (R20,) * 3, "star", (0, 0, 0), 2, 1, 0, 1, 1, 0)
     query = query_of(case)
-    host = LocalHost(job_of(case, query).limited(budget, delay), folder=tmp_path / "spill")
+    host = limited_host(made_of(case, query), budget, delay, tmp_path / "spill")
     rng = random.Random(5)
     rows: dict[str, list[pa.RecordBatch]] = {a: [] for a in "abc"}
-    memory, held, cold = [], [], []
+    memory, cold = [], []
     for b in range(batches):
         n, step = (1000, 1) if b < quiet_after else (10, 100)
         batch = {a: stream(rng, n, 30_000, b * 1000, step) for a in "abc"}
         for a in "abc":
             rows[a].append(batch[a])
-        host.push(batch)
-        memory.append(sum(w.nbytes for cache in host.caches.values() for w in cache._held.join.windows))
-        held.append(host.counted)
+        push(host, batch)
+        memory.append(bytes_of_windows(host))
         cold.append([len(head.cold) for head in heads(host)])
         waiting = min((p.start for head in heads(host) for p in head.pieces if p.waiting), default=NEVER)
         assert waiting >= (b + 1) * 1000 - 1 - delay - 1000  # what was not due before this batch
-    host.end()
+    end(host)
     return host, rows, memory, cold
-
-
-def by_duckdb(rows: dict[str, list[pa.RecordBatch]]) -> Counter:
-    a, b, c = (pa.Table.from_batches(rows[n]) for n in "abc")
-    with duckdb.connect() as db:
-        for name, one in zip("abc", (a, b, c), strict=True):
-            db.register(name, one)
-        found = db.sql(
-            "SELECT a.id, b.id, c.id FROM a, b, c WHERE a.x = b.x AND b.x = c.x "
-            "AND epoch_us(greatest(a.ts, b.ts, c.ts)) <= epoch_us(least(a.ts, b.ts, c.ts)) + 20000"
-        )
-        return Counter(found.fetchall())
 
 
 @pytest.mark.parametrize("delay", [0, 4000, 50_000])
@@ -183,19 +92,19 @@ def test_a_part_that_comes_back_and_goes_again_is_rebuilt_from_what_counts(tmp_p
     """Old segments still have what a part had before it went to disk; only what came since may count."""
     case = Case("long", (Window(WindowKind.RANGE, 1000),) * 2, "star", (0, 0), 1, 1, 0, 1, 1, 0)
     query = query_of(case)
-    job = job_of(case, query).limited(10**9, 0)
-    host = LocalHost(job, folder=tmp_path)
+    made = made_of(case, query)
+    host = limited_host(made, 10**9, 0, tmp_path)
     rng = random.Random(1)
     rows: dict[str, list[pa.RecordBatch]] = {a: [] for a in "ab"}
     for b in range(40):
         budget = 10**9 if b % 4 < 2 else 0  # all goes to disk, all comes back
-        host.job = job_of(case, query).limited(budget, 0)
+        host.program = made.program.limited(budget, 0)
         batch = {a: stream(rng, 20, 40, b * 20, 1) for a in "ab"}
         for a in "ab":
             rows[a].append(batch[a])
-        host.push(batch)
+        push(host, batch)
         host.forget()
-    host.end()
+    end(host)
     a, b = (pa.Table.from_batches(rows[n]) for n in "ab")
     with duckdb.connect() as db:
         db.register("a", a)
@@ -208,11 +117,11 @@ def test_a_part_that_comes_back_and_goes_again_is_rebuilt_from_what_counts(tmp_p
 
 def test_a_missing_file_is_named_and_nothing_is_wrong_once_it_is_back(tmp_path: Path) -> None:
     case = Case("long", (R20,) * 3, "star", (0, 0, 0), 1, 1, 0, 1, 1, 0)
-    host = LocalHost(job_of(case, query_of(case)).limited(20_000, 0), folder=tmp_path)
+    host = limited_host(made_of(case, query_of(case)), 20_000, 0, tmp_path)
     rng = random.Random(2)
     rows = {a: [stream(rng, 500, 900, b * 500, 1) for b in range(6)] for a in "abc"}
     for b in range(5):
-        host.push({a: rows[a][b] for a in "abc"})
+        push(host, {a: rows[a][b] for a in "abc"})
     files = sorted(p for p in tmp_path.rglob("*.arrow") if p.name in {q.name for q in heads(host)[0].pieces})
     assert files
     good = files[0].read_bytes()
@@ -223,12 +132,12 @@ def test_a_missing_file_is_named_and_nothing_is_wrong_once_it_is_back(tmp_path: 
         else:
             files[0].write_bytes(harm)
         with pytest.raises(UserError, match=files[0].name):
-            host.push({a: rows[a][5] for a in "abc"})
+            push(host, {a: rows[a][5] for a in "abc"})
         host.stores, host.results = copy.deepcopy(stores), copy.deepcopy(results)
         host.forget()
     files[0].write_bytes(good)
-    host.push({a: rows[a][5] for a in "abc"})
-    host.end()
+    push(host, {a: rows[a][5] for a in "abc"})
+    end(host)
     assert ids(host, "abc") == by_duckdb(rows)
 
 
@@ -236,28 +145,35 @@ def test_windows_of_rows_have_no_budget() -> None:
     rows = Window(WindowKind.ROWS, 2)
     case = Case("long", (rows, rows), "star", (0, 0), 1, 0, 0, 10, 3, 0)
     with pytest.raises(UserError, match="windows of rows"):
-        job_of(case, query_of(case)).limited(1000, 0)
+        made_of(case, query_of(case)).program.limited(1000, 0)
+
+
+def test_probe_sequences_have_no_budget() -> None:
+    known = known_of((0, 1))
+    planned = planned_by(known, [ids_of("ab", f"a {W}, b {W}", "a.x = b.x")], "linear-optimal")
+    with pytest.raises(UserError, match="probe sequences"):
+        sites_of(known, planned).program.limited(1000, 0)
 
 
 def test_a_budget_once_given_must_be_given_again(tmp_path: Path) -> None:
     case = Case("long", (R20,) * 2, "star", (0, 0), 1, 1, 0, 1, 1, 0)
-    host = LocalHost(job_of(case, query_of(case)).limited(0, 0), folder=tmp_path)
+    host = limited_host(made_of(case, query_of(case)), 0, 0, tmp_path)
     rng = random.Random(2)
-    host.push({a: stream(rng, 50, 9, 0, 1) for a in "ab"})
-    host.job = job_of(case, query_of(case))
+    push(host, {a: stream(rng, 50, 9, 0, 1) for a in "ab"})
+    host.program = made_of(case, query_of(case)).program
     with pytest.raises(UserError, match="memory budget"):
-        host.push({a: stream(rng, 50, 9, 50, 1) for a in "ab"})
+        push(host, {a: stream(rng, 50, 9, 50, 1) for a in "ab"})
 
 
 def test_results_are_at_most_so_late(tmp_path: Path) -> None:
     """What could be joined `delay` ago is out: in event time, as the streams' own times tell it."""
     case = Case("long", (Window(WindowKind.RANGE, 100_000),) * 2, "star", (0, 0), 1, 1, 0, 1, 1, 0)
-    host = LocalHost(job_of(case, query_of(case)).limited(0, 5000), folder=tmp_path)
+    host = limited_host(made_of(case, query_of(case)), 0, 5000, tmp_path)
     rng = random.Random(3)
     for b in range(30):
-        host.push({a: stream(rng, 100, 9, b * 1000, 10) for a in "ab"})
+        push(host, {a: stream(rng, 100, 9, b * 1000, 10) for a in "ab"})
         now = b * 1000 + 990
         told = [t for part in host.results.get(0, []) for t in part.column("#start").to_pylist()]
         if now > 7000:
             assert max(told) >= now - 5000 - 1000
-    assert host.counted[Kind.DISK, 0] > 0
+    assert sum(host.report.waiting.values()) > 0

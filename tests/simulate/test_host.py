@@ -35,9 +35,9 @@ from tests.simulate.sites_estimates import (
     run,
     shipped_in_example_1,
 )
+from thalweg.compile.compiler import compile_plan
 from thalweg.cost.methods import METHODS
 from thalweg.planners.table import PLANNERS
-from thalweg.compile.compiler import compile_plan
 from thalweg.simulate.host import SimulatedHost
 
 WINDOWS = ["RANGE 20 MILLISECONDS", "RANGE 0 MILLISECONDS", "ROWS 3", "UNBOUNDED", "RANGE 7 MILLISECONDS"]

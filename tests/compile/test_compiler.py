@@ -14,12 +14,12 @@ case = Case(0, shape="chain", filtered=True)
 known = catalog_of(case)
 asked = query(sql_of(case), known)
 made = compiled(case, known, [(asked, by_planner(PLANNER, case)(asked, known))])
-print(hashlib.sha256(made.sites.to_json()).hexdigest())
+print(hashlib.sha256(made.program.to_json()).hexdigest())
 """
 
 
 @pytest.mark.parametrize("planner", ["optimal", "semijoin-greedy"])
-def test_what_sites_run_does_not_depend_on_the_process(planner):
+def test_a_program_does_not_depend_on_the_process(planner):
     found = {
         subprocess.run(
             [sys.executable, "-c", COMPILE.replace("PLANNER", repr(planner))],

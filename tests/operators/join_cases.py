@@ -1,29 +1,20 @@
-"""Random streams through the operator programs, compared with the reference join."""
+"""Random streams at one site, cut into random batches, and what the rule says of them."""
 
 from __future__ import annotations
 
 import itertools
 import random
-import tempfile
-from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
+from decimal import Decimal
 
 import pyarrow as pa
-import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thalweg.errors import UserError
-from thalweg.kernel.shared import SharedWindows
+from tests.operators.one_site import compiled
+from thalweg.compile.compiler import Compiled
+from thalweg.compile.inputs import StreamInfo, TypedQuery
 from thalweg.oracle import reference
 from thalweg.plan.deployment import Deployment, Edge, Operator
-from thalweg.programs import state
-from thalweg.programs.cache import SharedCache
-from thalweg.programs.compile import compile_job
-from thalweg.programs.job import StreamInfo, TypedQuery
-from thalweg.programs.local import LocalHost
-from thalweg.programs.packet import Kind
 from thalweg.query.model import Equality, Expr, Input, Output, Query, Window, WindowKind
 
 ALIASES = "abcdef"
@@ -56,8 +47,6 @@ def value(kind: str, x: int | None):
     if x is None:
         return None
     if kind == "decimal":
-        from decimal import Decimal
-
         return Decimal(x * 10**20) / Decimal(100)
     return KINDS[kind][1](x)
 
@@ -150,7 +139,7 @@ def table(case: Case, rows: list[dict]) -> pa.RecordBatch:
     )
 
 
-def job_of(case: Case, query: Query, keep_late: bool = True, plan: Deployment | None = None):
+def made_of(case: Case, query: Query, plan: Deployment | None = None) -> Compiled:
     kind = KINDS[case.kind][0]
     columns = {"ts": pa.timestamp("us", "UTC"), "x": kind, "y": kind, "id": pa.int64()}
     infos = {
@@ -158,15 +147,7 @@ def job_of(case: Case, query: Query, keep_late: bool = True, plan: Deployment | 
         for a, lateness in zip(query.aliases, case.lateness, strict=True)
     }
     kinds = {s.sql: kind for e in query.equalities for s in (e.left, e.right)}
-    typed = TypedQuery(query, query.equalities, kinds)
-    return compile_job(
-        [typed],
-        infos,
-        buckets=case.buckets,
-        labels=lambda n: range(1, n + 1),
-        keep_late=keep_late,
-        deployments=() if plan is None else (plan,),
-    )
+    return compiled(TypedQuery(query, query.equalities, kinds), infos, case.buckets, plan=plan)
 
 
 def any_tree(case: Case, query: Query) -> Deployment:
@@ -195,44 +176,6 @@ def any_tree(case: Case, query: Query) -> Deployment:
         names[operators[-1].id] = frozenset[int]().union(*(names.pop(n) for n in some))
     add(Operator("out", "sink", "n1", tuple(names)))
     return Deployment(tuple(operators), tuple(edges))
-
-
-def check(case: Case, planned: bool = False) -> None:
-    query = query_of(case)
-    rows = rows_of(case)
-    batches = batches_of(case, rows)
-    rng = random.Random(case.seed + 2)
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(state, "FAN", rng.choice([2, 3, 16]))
-        host = LocalHost(job_of(case, query, plan=any_tree(case, query) if planned else None))
-        if case.seed % 2 and not any(w.kind is WindowKind.ROWS for w in case.windows):
-            host.new_cache = lambda group: SharedCache(SharedWindows(Path(folder)), str(group))
-        for batch in batches:
-            host.push({a: table(case, r) for a, r in batch.items()})
-            if rng.random() < 0.3:
-                host.forget()  # another process goes on: with what is shared, if anything is
-        host.end()
-
-    kept, late = {}, Counter()
-    for a, lateness in zip(query.aliases, case.lateness, strict=True):
-        kept[a], gone = reference.late_split([b[a] for b in batches], lateness, time="ts")
-        late[a] = len(gone)
-    found = Counter(
-        tuple(row[f"{a}.id"] for a in query.aliases)
-        for part in host.results.get(0, [])
-        for row in part.to_pylist()
-    )
-    expected = Counter(expected_ids(case, query, kept))
-    assert found == expected
-    if case.kind in ("long", "string", "decimal"):  # others come out encoded, or with two zeros made one
-        same = host.job.queries[0].same
-        for row in (row for part in host.results.get(0, []) for row in part.to_pylist()):
-            for a, c in itertools.product(query.aliases, "xy"):
-                alias, column = same.get((a, c), (a, c))
-                assert row[f"{alias}.{column}"] == rows[a][row[f"{a}.id"]][c]
-    for number, a in enumerate(query.aliases):
-        assert host.counted.get((Kind.INPUT, number), 0) == len(rows[a])
-        assert sum(b.num_rows for b in host.late.get(number, [])) == late[a]
 
 
 def expected_ids(case: Case, query: Query, kept: dict[str, list[dict]]):
@@ -264,49 +207,3 @@ def matches(case: Case, before: dict, row: dict) -> bool:
 def bounded(case: Case) -> bool:
     """Whether the results stay few enough to be walked one by one, were all tuples to match."""
     return case.tuples ** len(case.windows) <= 200_000
-
-
-@given(cases.filter(bounded))
-@settings(max_examples=150, deadline=None)
-def test_results_equal_the_rule(case: Case) -> None:
-    check(case)
-
-
-@given(cases.filter(lambda case: bounded(case) and len(case.windows) > 2))
-@settings(max_examples=150, deadline=None)
-def test_any_tree_of_a_plan_gives_what_the_rule_says(case: Case) -> None:
-    check(case, planned=True)
-
-
-@pytest.mark.long
-@given(cases.filter(bounded))
-@settings(max_examples=5000, deadline=None)
-def test_results_equal_the_rule_many_times(case: Case) -> None:
-    check(case)
-
-
-U, R1, R2 = Window(WindowKind.UNBOUNDED), Window(WindowKind.ROWS, 1), Window(WindowKind.ROWS, 2)
-
-
-def test_an_end_that_never_comes_does_not_overflow_the_walk_along_a_chain() -> None:
-    check(Case("decimal", (R1, U, U, U, R1), "star", (50, 3, 0, 50, 50), 2, 112, 20, 60, 1, 40))
-
-
-def test_an_end_learnt_while_a_partial_result_waits_reaches_it() -> None:
-    check(Case("decimal", (R1, R1, R1, R1), "chain", (0, 0, 0, 0), 1, 0, 20, 300, 1, 0))
-
-
-def test_ends_lowered_later_leave_no_order_to_rely_on() -> None:
-    check(Case("decimal", (U, U, U, R2, U), "chain", (0,) * 5, 1, 179574, 5, 300, 1, 5))
-
-
-def test_equal_time_and_order_in_a_window_of_rows_is_an_error_that_names_them() -> None:
-    rows = Window(WindowKind.ROWS, 2)
-    case = Case("long", (rows, rows), "star", (0, 0), 1, 0, 0, 10, 3, 0)
-    host = LocalHost(job_of(case, query_of(case)))
-    twice = [{"ts": 7, "x": 1, "y": 1, "id": 3}] * 2
-    with pytest.raises(
-        UserError, match=r"stream a: two tuples have the time 1970-01-01T00:00:00.000007.*id.*3"
-    ):
-        host.push({"a": table(case, twice)})
-        host.end()

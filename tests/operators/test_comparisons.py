@@ -8,8 +8,8 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from tests.simulate.test_sites_found import W, check, ids, known_of, made_of, planned_by
-from thalweg.programs.comparisons import Comparison, comparison
+from tests.simulate.sql_cases import W, check, ids, known_of, made_of, planned_by
+from thalweg.operators.comparisons import Comparison, comparison
 from thalweg.query.model import Expr
 
 OPERATORS = ("<", "<=", ">", ">=", "<>")
@@ -64,7 +64,8 @@ KINDS = {"a.i": pa.int64(), "b.j": pa.int16(), "a.d": pa.float64(), "b.s": pa.st
     ],
 )
 def test_only_what_is_certain_is_decided(sql, decided):
-    assert (comparison(Expr(sql), KINDS.__getitem__) is not None) == decided
+    found = comparison(Expr(sql), lambda alias, column: f"{alias}.{column}", KINDS.__getitem__)
+    assert (found is not None) == decided
 
 
 LONGS = {"x": "long", "y": "long", "id": "long"}
@@ -77,7 +78,7 @@ ON = "a.x = b.x AND b.x = c.x"
 def test_decided_where_the_members_meet(name, condition):
     known = known_of([0, 1, 2], LONGS, popular=(0, 1, 2) if name == "pmjoin" else ())
     planned = planned_by(known, [ids("abc", THREE, f"{ON} AND {condition}")], name)
-    sent = [o for s in made_of(known, planned).sites.operators for o in s.outlets if o.where]
+    sent = [o for s in made_of(known, planned).program.operators for o in s.outlets if o.where]
     assert sent
     check(known, planned, seed=3)
 

@@ -1,13 +1,16 @@
-"""What a packet carries comes out of it as it went in."""
+"""The tuples of a message come out of it as they went in."""
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thalweg.programs.packet import Kind, Packet, dump, load, merge
+from thalweg.operators.progress import Ends
+from thalweg.wire.message import Message, dump, load, merge
+from thalweg.wire.parcel import Kind
 
 EDGE = (-(2**63), -(2**31), -1, 0, 1, 2**31, 2**32 - 1, 2**32, 2**63 - 1)
 
@@ -41,16 +44,22 @@ def test_close_numbers_take_half_the_bytes(spread: int, smaller: bool) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 100, 1000, 10**9])
-def test_cut_packets_carry_the_same_tuples(limit: int) -> None:
+def test_cut_messages_carry_the_same_tuples(limit: int) -> None:
     batch = pa.record_batch([pa.array(range(333)), pa.array(["x" * (i % 7) for i in range(333)])], names="ns")
-    parts = list(Packet(3, 1, Kind.DATA, 333, 77, 5, batch=batch).cut(limit))
+    parts = list(Message(3, "a", Kind.TUPLES, 333, 77, 5, 2, batch).cut(limit))
     assert merge([load(p.bytes) for p in parts]).equals(batch)
     assert sum(p.n for p in parts) == 333
-    assert {(p.group, p.port, p.kind, p.top, p.wall) for p in parts} == {(3, 1, Kind.DATA, 77, 5)}
+    assert {(p.group, p.channel, p.kind, p.bound, p.wall, p.sender) for p in parts} == {
+        (3, "a", Kind.TUPLES, 77, 5, 2)
+    }
     assert all(p.n == 1 or (p.batch is not None and p.batch.nbytes <= 2 * limit) for p in parts)
 
 
-def test_a_packet_of_ends_is_never_cut() -> None:
-    ends = pa.record_batch([pa.array(range(100))], names=["a|17"])
-    packet = Packet(3, 1, Kind.RESOLVE, 100, None, 5, batch=ends)
-    assert list(packet.cut(8)) == [packet]
+def test_ends_of_a_window_of_rows_may_be_cut() -> None:
+    """Each part says itself which tuples it is about."""
+    moments = np.arange(1000, 1100)
+    message = Message(3, "a", Kind.ENDS, 100, None, 5, batch=Ends("a", 17, moments).to_batch())
+    parts = [Ends.from_batch(load(p.bytes)) for p in message.cut(200)]
+    assert len(parts) > 1
+    told = [(p.window, p.first + i, m) for p in parts for i, m in enumerate(p.moments.tolist())]
+    assert told == [("a", 17 + i, 1000 + i) for i in range(100)]

@@ -1,0 +1,132 @@
+"""Any SQL over random streams of any types at several sites, run in this process, against DuckDB."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from dataclasses import replace
+
+import pyarrow as pa
+
+from tests.planners.examples import catalog, query, stream
+from tests.simulate.sites_cases import TIME, drive_rows, evaluate, handed_out, labels
+from thalweg.compile.compiler import compile_plan
+from thalweg.compile.inputs import StreamInfo, TypedQuery
+from thalweg.operators.program import Program
+from thalweg.oracle import duck, reference
+from thalweg.plan.options import Objective, PlanOptions
+from thalweg.planners.table import Session, planner
+from thalweg.query.model import Equality, Expr
+from thalweg.simulate.host import SimulatedHost
+
+KINDS = {"long": pa.int64(), "string": pa.string(), "double": pa.float64(), "timestamp": TIME}
+LONGS = {"x": "long", "y": "long", "id": "long"}
+W, N = "[RANGE 20 MILLISECONDS]", "[RANGE 10 MILLISECONDS]"
+
+
+def known_of(sites, columns=LONGS, popular=()):
+    """Streams a, b, ... at these sites; their columns for all, or by stream.
+
+    Each value of `popular` is so at one of the streams, so that parts of the key space pay.
+    """
+    found = []
+    for i, (name, site) in enumerate(zip("abcd", sites, strict=False)):
+        own = columns.get(name, columns) if isinstance(next(iter(columns.values())), dict) else columns
+        stats = {"rate": 300.0}
+        if popular:
+            stats = {"rates": {"x": {v: 1000.0 if j % 3 == i else 1.0 for j, v in enumerate(popular)}}}
+        one = stream(name, f"n{site}", own, distinct=dict.fromkeys(own, 4.0), **stats)
+        found.append(one.model_copy(update={"lateness": 10_000, "order": ("id",)}))
+    return catalog(found, sites=["n0", "n1", "n2", "n3"])
+
+
+def value(kind, rng, nulls):
+    if rng.random() < nulls:
+        return None
+    if kind == "double":
+        return rng.choice([0.0, -0.0, math.nan, 1.5, 2.5])
+    return str(rng.randrange(4)) if kind == "string" else rng.randrange(4)
+
+
+def rows_of(known, seed, nulls=0.05):
+    rng = random.Random(seed)
+    out = {}
+    for name, one in known.streams.items():
+        clock, rows = 0, []
+        for i in range(25):
+            clock += rng.randrange(8)
+            row = {c: value(k, rng, nulls) for c, k in one.columns.items()}
+            rows.append({**row, "ts": max(0, clock - rng.choice([0, 0, 0, 7])) * 1000, "id": i})
+        out[name] = rows
+    return out
+
+
+def table(one, rows):
+    kinds = {c: KINDS[k] for c, k in one.columns.items()}
+    return pa.record_batch([pa.array([r[c] for r in rows], k) for c, k in kinds.items()], names=list(kinds))
+
+
+def infos_of(known):
+    return {
+        n: StreamInfo(n, {c: KINDS[k] for c, k in s.columns.items()}, "ts", s.lateness, order=s.order)
+        for n, s in known.streams.items()
+    }
+
+
+def typed(known, asked):
+    """The query with types, where Spark would compare numbers with text: as text."""
+
+    def kind(expr):
+        (alias,) = expr.aliases
+        column = expr.plain_column
+        return KINDS[known.streams[asked.input(alias).stream].columns[column]] if column else pa.int64()
+
+    equalities = []
+    for e in asked.equalities:
+        sides = [e.left, e.right]
+        if kind(sides[0]) != kind(sides[1]):
+            sides = [s if kind(s) == pa.string() else Expr(f"CAST({s.sql} AS VARCHAR)") for s in sides]
+        equalities.append(Equality(*sides))
+    kinds = {
+        s.sql: pa.string() if "CAST" in s.sql else kind(s) for e in equalities for s in (e.left, e.right)
+    }
+    return TypedQuery(asked, tuple(equalities), kinds)
+
+
+def made_of(known, planned, infos=None):
+    made = compile_plan(
+        [(typed(known, q), d) for q, d in planned],
+        infos or infos_of(known),
+        {n: s.site for n, s in known.streams.items()},
+        buckets=2,
+        labels=labels,
+        keep_late=False,
+    )
+    return replace(made, program=Program.from_json(made.program.to_json()))
+
+
+def planned_by(known, sqls, name, objective="bytes", **settings):
+    session = Session(known, PlanOptions(name, Objective(objective), None, settings))
+    asked = [query(sql, known, f"q{i}") for i, sql in enumerate(sqls)]
+    return [(q, session.deploy(q, planner(name)).deployment) for q in asked]
+
+
+def check(known, planned, seed, nulls=0.05):
+    made = made_of(known, planned)
+    host = SimulatedHost(made.program, made.selections, evaluate)
+    rows = rows_of(known, seed, nulls)
+    batches = drive_rows(host, rows, lambda name, part: table(known.streams[name], part), seed)
+    kept = {n: reference.late_split(b, known.streams[n].lateness)[0] for n, b in batches.items()}
+    for number, (asked, _) in enumerate(planned):
+        tables = {n: pa.Table.from_batches([table(known.streams[n], r)]) for n, r in kept.items()}
+        with duck.connect() as con:
+            duck.load(con, asked, known, read_static=lambda one, held=tables: held[one.name])
+            wanted = Counter(con.execute(duck.expected_sql(asked, known)).fetchall())
+        result = made.results[number]
+        found = handed_out(result.query, host.results.get(number, []), result.same)
+        assert found == wanted, asked.name
+
+
+def ids(aliases, froms, where):
+    return f"SELECT {', '.join(f'{a}.id AS {a}_id' for a in aliases)} FROM {froms} WHERE {where}"
