@@ -6,13 +6,15 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from thalweg.catalog.model import Catalog
 from thalweg.errors import UserError
-from thalweg.query.model import Query
+
+if TYPE_CHECKING:
+    from thalweg.catalog.model import Catalog
+    from thalweg.query.model import Query
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

@@ -36,15 +36,17 @@ def plan(
 ) -> None:
     """Show how queries would be deployed and what that would cost."""
     from thalweg.cli.inputs import print_json, read_catalog, read_queries
-    from thalweg.planners.table import make_plan
     from thalweg.report import check_path
 
     if picture is not None:
         check_path(picture)
     read = read_catalog(catalog)
-    made = make_plan(
-        read_queries(queries, read), read, plan_options(planner, objective, deliver_to, settings)
-    )
+    parsed = read_queries(queries, read)
+    options = plan_options(planner, objective, deliver_to, settings)
+
+    from thalweg.planners.table import make_plan  # not before: wrong input is told without it
+
+    made = make_plan(parsed, read, options)
     if save is not None:
         made.save(save)
     if picture is not None:

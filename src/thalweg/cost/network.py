@@ -28,6 +28,8 @@ SMALL = 2048
 """Up to so many sites all pairs are kept."""
 TINY = 256
 """Up to so many sites matrices are faster than Dijkstra's algorithm, however few links there are."""
+FEW = 128
+"""Up to so many sites NumPy finds all paths as fast as SciPy, which takes long to import."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +191,7 @@ class Network:
         np.fill_diagonal(direct, 0.0)
         if len(weights) and len(weights) == n * (n - 1) and 2 * weights.min() >= weights.max():
             return direct  # no way round can be shorter
-        if n <= TINY:
+        if n <= FEW:
             for via in range(n):  # Floyd and Warshall
                 np.minimum(direct, direct[:, via, None] + direct[via], out=direct)
             return direct
@@ -240,12 +242,13 @@ class Network:
     def _strong(self) -> Numbers:
         """For each site, the number of its strongly connected part."""
         n = len(self.sites)
-        if n <= TINY:
-            reach = np.eye(n, dtype=bool)
+        if n <= FEW:
+            reach: npt.NDArray[np.bool_] = np.eye(n, dtype=bool)
             reach[self.tails, self.heads] = True
             for via in range(n):  # Warshall
                 reach |= reach[:, via, None] & reach[via]
-            return (reach & reach.T).argmax(axis=1)
+            first: Numbers = (reach & reach.T).argmax(axis=1)
+            return first
         from scipy.sparse import csr_matrix
         from scipy.sparse.csgraph import connected_components
 
