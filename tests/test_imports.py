@@ -82,3 +82,19 @@ def test_import_thalweg_is_light():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[] ['UserError', '__version__', 'join', 'sql']\n"
+
+
+def test_planning_is_light():
+    """What `thalweg plan` imports is most of the time it takes."""
+    example = Path(__file__).parents[1] / "docs/examples"
+    arguments = ["plan", str(example / "routers.sql"), "--catalog", str(example / "routers.yaml")]
+    code = (
+        "import sys; from thalweg.cli.main import invoke; "
+        "status = invoke(sys.argv[1:]); "
+        "heavy = {'scipy', 'matplotlib', 'numba', 'pyarrow', 'pandas', 'duckdb', 'pyspark', 'py4j', 'rich', "
+        "'thalweg.kernel'}; "
+        "print(status, sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "0 []"
+    assert done.stdout.startswith("routers: planner ")

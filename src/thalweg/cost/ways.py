@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from functools import reduce
 
 import numpy as np
-from scipy.sparse import csr_matrix
-from scipy.sparse.csgraph import dijkstra
 
 from thalweg.cost.keys import Floats
 from thalweg.cost.network import Network, Numbers
@@ -66,6 +64,8 @@ class _Paths:
     """Cheapest paths in a network where shipments also pay a fixed part, so that the amount matters."""
 
     def __init__(self, network: Network) -> None:
+        from scipy.sparse import csr_matrix
+
         n = len(network.sites)
         self.network = network
         self.order = np.lexsort((network.heads, network.tails))
@@ -95,6 +95,8 @@ class _Paths:
 
     def _line(self, a: int, b: int, amount: float) -> tuple[float, float] | None:
         """Fixed and per-byte part of the cheapest path for an amount."""
+        from scipy.sparse.csgraph import dijkstra
+
         network, n = self.network, len(self.network.sites)
         if (a, amount) not in self.before:
             weights = (network.fixed + network.per_byte * amount)[self.order]

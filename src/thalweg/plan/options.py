@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from thalweg.catalog.model import Catalog
-from thalweg.plan.document import Plan
-from thalweg.query.model import Query
+if TYPE_CHECKING:
+    from thalweg.catalog.model import Catalog
+    from thalweg.plan.document import Plan
+    from thalweg.query.model import Query
 
 
 class Objective(StrEnum):

@@ -22,8 +22,6 @@ from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from scipy.cluster.vq import kmeans2
-from scipy.spatial.distance import cdist
 
 from thalweg.cost.keys import Floats
 from thalweg.cost.network import SMALL, Network, Numbers
@@ -187,6 +185,8 @@ def _medoid(network: Network, features: Floats, sites: Numbers) -> int:
         costs = network.among(sites.tolist(), 1.0)
         apart = _finite(np.maximum(costs, costs.T))
     else:
+        from scipy.spatial.distance import cdist
+
         apart = cdist(features[sites], features[sites], "chebyshev")
     return int(sites[apart.sum(axis=1).argmin()])
 
@@ -216,6 +216,9 @@ def _parts(features: Floats, most: int, count: int) -> list[Numbers]:
 
 def _clusters(features: Floats, count: int, most: int) -> list[Numbers]:
     """k-means from centres far apart (so nothing is random), then no part larger than `most`."""
+    from scipy.cluster.vq import kmeans2
+    from scipy.spatial.distance import cdist
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an empty cluster is no harm
         centres, label = kmeans2(features, _far_apart(features, count), iter=20, minit="matrix")

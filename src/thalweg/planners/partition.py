@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.cluster.vq import kmeans2
 
 from thalweg.cost.keys import KeyClass, Selection
 from thalweg.cost.rates import Rates
@@ -111,6 +110,8 @@ def _clusters(ranks: np.ndarray, parts: int) -> Sequence[int]:
     different, which = np.unique(ranks, axis=0, return_inverse=True)
     which = which.ravel()
     if parts < len(different):
+        from scipy.cluster.vq import kmeans2
+
         return list(kmeans2(ranks, parts, minit="++", rng=np.random.default_rng(_SEED), missing="warn")[1])
     each = np.ones(len(different), dtype=int)
     sizes = np.bincount(which)
