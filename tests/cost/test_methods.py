@@ -11,7 +11,6 @@ from thalweg.catalog.model import Costs
 from thalweg.cost.methods import (
     BITS_A_KEY,
     BLOOM_BYTES,
-    METHODS,
     PIECES,
     Side,
     at_source,
@@ -22,6 +21,7 @@ from thalweg.cost.methods import (
 from thalweg.cost.network import Network
 from thalweg.cost.price import MODELS
 from thalweg.cost.ways import Ways, least
+from thalweg.plan.operators import METHODS
 from thalweg.programs import bloom
 from thalweg.programs.outlet import BLOOM_FRAME
 

@@ -341,7 +341,7 @@ def line(*at, deliver_to, objective="usage", rates=(10, 10, 10), **settings):
 
 
 def joins(found):
-    return [(set(o.details["streams"]), o.site) for o in found.deployment.operators if o.kind == "join"]
+    return [(set(o.streams), o.site) for o in found.deployment.operators if o.kind == "join"]
 
 
 def test_bottom_up_joins_first_what_the_sinks_cluster_has():
@@ -382,7 +382,7 @@ def test_bottom_up_makes_no_cross_product_that_it_need_not_make():
     session = Session(known, PlanOptions("optimal", Objective.USAGE, "n0", {"max_cs": "5"}))
     for heuristic in (bottom_up, npc):
         found = heuristic.plan(session.problem(query(sql, known)))
-        assert all(o.details["on"] for o in found.deployment.operators if o.kind == "join")
+        assert all(o.on for o in found.deployment.operators if o.kind == "join")
 
 
 def test_max_cs_is_a_number_from_2_on():

@@ -12,9 +12,9 @@ import pytest
 
 from tests.planners.examples import catalog, links, query, stream
 from tests.programs.sites_cases import TIME, by_sequences, drive_rows, evaluate, handed_out
-from thalweg.cost.methods import METHODS
 from thalweg.errors import UserError
 from thalweg.oracle import duck, reference
+from thalweg.plan.operators import METHODS
 from thalweg.plan.options import Objective, PlanOptions
 from thalweg.planners.table import Session, planner
 from thalweg.programs.deploy import Deployed, deploy

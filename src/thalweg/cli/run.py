@@ -75,6 +75,7 @@ def run(
     from thalweg.catalog.sizes import parse_size
     from thalweg.cli.inputs import print_json, read_catalog, read_queries
     from thalweg.cli.progress import reporter
+    from thalweg.plan.operators import Join
     from thalweg.plan.options import Memory, RunOptions
 
     wanted = plan_options(planner, objective, deliver_to, settings)
@@ -96,8 +97,9 @@ def run(
         raise UserError("nothing is on disk without a --memory-budget", where="--spill-delay")
     emulated = _emulated(read, made, emulate, jitter)
     options = RunOptions(parsed, read, made, out, once, master, emulated, memory)
-    for operator in (o for q in made.queries for o in q.deployment.operators if "warning" in o.details):
-        typer.echo(f"thalweg: {operator.id} {operator.details['warning']}", err=True)
+    for operator in (o for q in made.queries for o in q.deployment.operators):
+        if isinstance(operator, Join) and operator.warning:
+            typer.echo(f"thalweg: {operator.id} {operator.warning}", err=True)
 
     from thalweg.spark.run import run as run_on_spark
 

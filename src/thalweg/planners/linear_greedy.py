@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from thalweg.cost.methods import METHODS, at_source
+from thalweg.cost.methods import at_source
+from thalweg.plan.operators import METHODS
 from thalweg.planners.problem import Found, NotApplicableError, Problem
 from thalweg.planners.sequences import Plan, Step, StepCosts, deploy
 

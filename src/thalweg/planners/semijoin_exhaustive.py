@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 
-from thalweg.cost.methods import METHODS, at_source
+from thalweg.cost.methods import at_source
+from thalweg.plan.operators import METHODS
 from thalweg.planners.linear_optimal import Family, Table
 from thalweg.planners.problem import Found, NotApplicableError, Problem
 from thalweg.planners.sequences import Step, deploy

@@ -6,7 +6,7 @@ tuples with a match follow.
 
 from __future__ import annotations
 
-from thalweg.cost.methods import METHODS
+from thalweg.plan.operators import METHODS
 from thalweg.planners.linear_greedy import greedy
 from thalweg.planners.problem import Found, Problem
 from thalweg.planners.sequences import StepCosts, deploy

@@ -192,7 +192,7 @@ class Session:
         number = self.network.number
         shipped = sum(
             self.network.cost(number[e.source_site], number[e.target_site], e.bytes_per_s)
-            for e in self.deployed.upstream(deployment).values()
+            for e in self.deployed.upstream(deployment.operators).values()
         )
         return shipped + (self.deployed.work(deployment) if self.model.work else 0.0)
 

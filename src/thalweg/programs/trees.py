@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from graphlib import TopologicalSorter
 
 from thalweg.plan.deployment import Deployment
+from thalweg.plan.operators import Join, Sink, Source
 from thalweg.query.model import Expr
 from thalweg.query.tree import Classes, Node, join_tree
-
-_READ = frozenset(("source", "join", "sink"))
 
 
 def planned_tree(deployment: Deployment, aliases: Sequence[str], classes: Classes) -> list[Node]:
@@ -20,17 +19,18 @@ def planned_tree(deployment: Deployment, aliases: Sequence[str], classes: Classe
     nothing is shipped at one site: so that one is taken.
     """
     own = join_tree(aliases, classes)
-    kinds = {o.kind for o in deployment.operators}
-    if not kinds <= _READ or not any("split" in o.details for o in deployment.operators):
+    operators = deployment.operators
+    chosen = any(isinstance(o, Join) and o.split for o in operators)
+    if not chosen or not all(isinstance(o, Source | Join | Sink) for o in operators):
         return own
     by_id = {o.id: o for o in deployment.operators}
     nodes: list[Node] = []
     made: dict[str, tuple[str | int, frozenset[str]]] = {}  # what an operator is, and whose tuples it joins
     for id_ in TopologicalSorter({o.id: o.inputs for o in deployment.operators}).static_order():
         operator = by_id[id_]
-        if operator.kind == "source":
+        if isinstance(operator, Source):
             made[id_] = (id_, frozenset([id_]))
-        elif operator.kind == "join":
+        elif isinstance(operator, Join):
             inputs = {i: made[i] for i in operator.inputs}
             within: list[dict[str, list[Expr]]] = [
                 {i: [] for i, (_, inside) in inputs.items() if inside & by_alias.keys()}
