@@ -19,7 +19,7 @@ from thalweg.cost.methods import (
     stretch,
 )
 from thalweg.cost.network import Network
-from thalweg.cost.price import MODELS
+from thalweg.cost.objectives import MODELS
 from thalweg.cost.ways import Ways, least
 from thalweg.plan.operators import METHODS
 from thalweg.programs import bloom

@@ -10,7 +10,8 @@ import pytest
 from tests.planners.examples import catalog, links, query, stream
 from thalweg.catalog.model import Link, Links
 from thalweg.cost.network import Network
-from thalweg.cost.price import MODELS, price
+from thalweg.cost.objectives import MODELS
+from thalweg.cost.price import price
 from thalweg.errors import UserError
 from thalweg.plan.options import Objective, PlanOptions
 from thalweg.planners import bottom_up, exhaustive, npc, optimal, top_down

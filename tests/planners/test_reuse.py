@@ -6,7 +6,8 @@ import random
 import pytest
 
 from tests.planners.examples import catalog, links, query, stream
-from thalweg.cost.price import MODELS, price
+from thalweg.cost.objectives import MODELS
+from thalweg.cost.price import price
 from thalweg.plan.deployment import Deployment
 from thalweg.plan.options import Objective, PlanOptions
 from thalweg.planners.table import Session, make_plan, planner

@@ -20,7 +20,7 @@ from scipy.sparse.csgraph import connected_components, dijkstra, shortest_path
 
 from thalweg.catalog.model import Catalog
 from thalweg.cost.keys import Floats
-from thalweg.cost.model import Model
+from thalweg.cost.objectives import Model
 from thalweg.errors import UserError
 
 Numbers = npt.NDArray[np.int64]

@@ -7,17 +7,13 @@ one operator for this.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 
-from thalweg.cost import bytes as bytes_
-from thalweg.cost import dollars, time, usage
-from thalweg.cost.model import Model
 from thalweg.cost.network import Network
+from thalweg.cost.objectives import Model
 from thalweg.plan.deployment import Deployment, Edge
 from thalweg.plan.operators import Operator, Reuse, Source
 from thalweg.query.model import quoted
-
-MODELS: Mapping[str, Model] = {m.MODEL.name: m.MODEL for m in (bytes_, usage, dollars, time)}
 
 
 def price(deployment: Deployment, network: Network, model: Model) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from thalweg.catalog.model import Catalog
-from thalweg.cost.price import MODELS
+from thalweg.cost.objectives import MODELS
 from thalweg.errors import UserError
 from thalweg.plan.document import Plan
 from thalweg.plan.options import PlanOptions

@@ -27,7 +27,7 @@ from scipy.spatial.distance import cdist
 
 from thalweg.cost.keys import Floats
 from thalweg.cost.network import SMALL, Network, Numbers
-from thalweg.cost.price import MODELS
+from thalweg.cost.objectives import MODELS
 from thalweg.planners.problem import Problem
 
 EXACT = 256

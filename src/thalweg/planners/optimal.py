@@ -15,9 +15,9 @@ import numpy as np
 
 from thalweg.cost.keys import Floats
 from thalweg.cost.masks import mask_of, members
+from thalweg.cost.objectives import join_work
 from thalweg.cost.price import price
 from thalweg.cost.rates import Rates
-from thalweg.cost.time import join_work
 from thalweg.plan.deployment import Deployment
 from thalweg.planners import local, simple, streamjoinopt
 from thalweg.planners.problem import Found, NotApplicableError, Problem

@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from thalweg.catalog.model import Catalog
-from thalweg.cost.model import Model
 from thalweg.cost.network import Network
+from thalweg.cost.objectives import Model
 from thalweg.cost.rates import Rates
 from thalweg.errors import UserError
 from thalweg.plan.deployment import Deployment

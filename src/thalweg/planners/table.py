@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from thalweg.catalog.model import Catalog
 from thalweg.cost.network import Network
-from thalweg.cost.price import MODELS, price
+from thalweg.cost.objectives import MODELS
+from thalweg.cost.price import price
 from thalweg.cost.rates import Rates
 from thalweg.cost.stats import Statistics
 from thalweg.errors import UserError

@@ -15,7 +15,7 @@ import numpy as np
 
 from thalweg.cost.keys import Floats
 from thalweg.cost.network import Network, Numbers
-from thalweg.cost.time import join_work
+from thalweg.cost.objectives import join_work
 from thalweg.planners.exhaustive import Option, plans
 from thalweg.planners.hierarchy import Hierarchy
 from thalweg.planners.optimal import MOST

@@ -11,8 +11,8 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from thalweg.cost.masks import mask_of, members
+from thalweg.cost.objectives import join_work
 from thalweg.cost.rates import LARGEST, Rates
-from thalweg.cost.time import join_work
 from thalweg.plan import operators as ops
 from thalweg.plan.deployment import Deployment, Edge
 from thalweg.plan.selectors import Selector
