@@ -16,8 +16,8 @@ from thalweg.errors import UserError
 from thalweg.plan.options import Objective, PlanOptions
 from thalweg.planners import bottom_up, exhaustive, npc, optimal, top_down
 from thalweg.planners.exhaustive import covers, histories, lemma1, plans
-from thalweg.planners.hierarchy import Hierarchy, beta
-from thalweg.planners.problem import NotApplicableError
+from thalweg.planners.search.hierarchy import Hierarchy, beta
+from thalweg.planners.search.problem import NotApplicableError
 from thalweg.planners.table import Session, planner
 
 HEURISTICS = (top_down, bottom_up, npc)

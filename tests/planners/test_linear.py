@@ -15,8 +15,8 @@ from thalweg.plan.options import Objective, PlanOptions
 from thalweg.planners import linear_greedy, linear_optimal, semijoin_exhaustive, semijoin_greedy
 from thalweg.planners.linear_greedy import SIMPLE, greedy
 from thalweg.planners.linear_optimal import Family
-from thalweg.planners.problem import NotApplicableError
-from thalweg.planners.sequences import Step, StepCosts, additive, deploy
+from thalweg.planners.search.problem import NotApplicableError
+from thalweg.planners.search.sequences import Step, StepCosts, additive, deploy
 from thalweg.planners.table import Session
 
 OBJECTIVES = [str(o) for o in Objective]

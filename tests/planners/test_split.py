@@ -15,7 +15,7 @@ from thalweg.cost.splitting import Inputs, Moment, Work, mask_in
 from thalweg.errors import UserError
 from thalweg.plan.document import Plan
 from thalweg.plan.options import Objective, PlanOptions
-from thalweg.planners.shapes import cheapest, cheapest_binary, depth, single
+from thalweg.planners.search.shapes import cheapest, cheapest_binary, depth, single
 from thalweg.planners.table import PLANNERS, make_plan
 
 

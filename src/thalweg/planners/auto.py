@@ -22,7 +22,7 @@ from thalweg.planners import (
     streamjoinopt,
     top_down,
 )
-from thalweg.planners.problem import Found, NotApplicableError, Problem
+from thalweg.planners.search.problem import Found, NotApplicableError, Problem
 
 Plan = Callable[[Problem], Found]
 _SPLIT_S, _NODE_S = 8e-6, 3e-9

@@ -11,7 +11,7 @@ from thalweg.cost.objectives import MODELS
 from thalweg.errors import UserError
 from thalweg.plan.document import Plan
 from thalweg.plan.options import PlanOptions
-from thalweg.planners.problem import NotApplicableError
+from thalweg.planners.search.problem import NotApplicableError
 from thalweg.planners.table import NUMBER, PLANNERS, Planner, Session, check_settings
 from thalweg.query.model import Query
 

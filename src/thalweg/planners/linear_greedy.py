@@ -12,8 +12,8 @@ import numpy as np
 
 from thalweg.cost.methods import at_source
 from thalweg.plan.operators import METHODS
-from thalweg.planners.problem import Found, NotApplicableError, Problem
-from thalweg.planners.sequences import Plan, Step, StepCosts, deploy
+from thalweg.planners.search.problem import Found, NotApplicableError, Problem
+from thalweg.planners.search.sequences import Plan, Step, StepCosts, deploy
 
 SIMPLE = ("SP-S", "SP-D")
 MOST = 64

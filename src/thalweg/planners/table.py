@@ -33,10 +33,10 @@ from thalweg.planners import (
     streamjoinopt,
     top_down,
 )
-from thalweg.planners.partition import PARTITIONERS
-from thalweg.planners.problem import Found, NotApplicableError, Problem
-from thalweg.planners.reuse import Deployed
-from thalweg.planners.split import AUTO, MODES, split_joins
+from thalweg.planners.search.partition import PARTITIONERS
+from thalweg.planners.search.problem import Found, NotApplicableError, Problem
+from thalweg.planners.search.reuse import Deployed
+from thalweg.planners.search.split import AUTO, MODES, split_joins
 from thalweg.query.model import Query
 
 NUMBER = ("a number",)

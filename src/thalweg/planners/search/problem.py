@@ -18,7 +18,7 @@ from thalweg.plan.deployment import Deployment
 from thalweg.query.model import Query
 
 if TYPE_CHECKING:
-    from thalweg.planners.reuse import Deployed
+    from thalweg.planners.search.reuse import Deployed
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,8 +32,8 @@ from thalweg.cost.ways import Ways, least
 from thalweg.plan import operators as ops
 from thalweg.plan.deployment import Deployment, Edge
 from thalweg.plan.operators import METHODS
-from thalweg.planners.problem import Problem
-from thalweg.planners.tree import Builder, Built
+from thalweg.planners.search.problem import Problem
+from thalweg.planners.search.tree import Builder, Built
 from thalweg.query.model import Expr
 
 

@@ -28,7 +28,7 @@ from scipy.spatial.distance import cdist
 from thalweg.cost.keys import Floats
 from thalweg.cost.network import SMALL, Network, Numbers
 from thalweg.cost.objectives import MODELS
-from thalweg.planners.problem import Problem
+from thalweg.planners.search.problem import Problem
 
 EXACT = 256
 """Up to so many sites each is described by its costs to all others, beyond by those to landmarks."""

@@ -18,9 +18,9 @@ from thalweg.cost.rates import Rates
 from thalweg.cost.splitting import Inputs, Moment, Operations, Shape, Work, mask_in
 from thalweg.plan.deployment import Deployment, Edge
 from thalweg.plan.operators import Join, JoinTree, Operator, PaperCosts
-from thalweg.planners.problem import Problem
-from thalweg.planners.shapes import MOST, STEPWISE, Chosen, cheapest, cheapest_binary, depth, single
-from thalweg.planners.tree import Builder
+from thalweg.planners.search.problem import Problem
+from thalweg.planners.search.shapes import MOST, STEPWISE, Chosen, cheapest, cheapest_binary, depth, single
+from thalweg.planners.search.tree import Builder
 from thalweg.query.model import Expr
 from thalweg.query.tree import Node, join_tree
 

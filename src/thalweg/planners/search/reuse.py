@@ -20,8 +20,8 @@ from thalweg.cost.stats import Statistics
 from thalweg.cost.widths import Widths
 from thalweg.plan import operators as ops
 from thalweg.plan.deployment import TUPLES, Deployment, Edge
-from thalweg.planners.problem import Problem
-from thalweg.planners.views import Gap, View, gap, labels, widened
+from thalweg.planners.search.problem import Problem
+from thalweg.planners.search.views import Gap, View, gap, labels, widened
 from thalweg.query.model import Expr, Query
 
 WIDENING = "more"

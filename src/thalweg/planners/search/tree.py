@@ -16,8 +16,8 @@ from thalweg.cost.rates import LARGEST, Rates
 from thalweg.plan import operators as ops
 from thalweg.plan.deployment import Deployment, Edge
 from thalweg.plan.selectors import Selector
-from thalweg.planners.problem import Problem, many_objects
-from thalweg.planners.reuse import Offer
+from thalweg.planners.search.problem import Problem, many_objects
+from thalweg.planners.search.reuse import Offer
 
 
 @dataclass(frozen=True)
