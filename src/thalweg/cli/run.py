@@ -71,12 +71,11 @@ def run(
     as_json: given.AsJson = False,
 ) -> None:
     """Run queries on Spark; started again on the same folder, a run goes on where it stopped."""
-    from thalweg.catalog.durations import parse_duration
-    from thalweg.catalog.sizes import parse_size
     from thalweg.cli.inputs import print_json, read_catalog, read_queries
     from thalweg.cli.progress import reporter
     from thalweg.plan.operators import Join
     from thalweg.plan.options import Memory, RunOptions
+    from thalweg.units import parse_duration, parse_size
 
     wanted = plan_options(planner, objective, deliver_to, settings)
     if plan is not None and wanted != plan_options("auto", "bytes", None, None):

@@ -10,6 +10,7 @@ from typing import Any
 
 from thalweg.catalog.model import Catalog
 from thalweg.errors import UserError
+from thalweg.files import write_text
 from thalweg.plan.codec import decode, encode
 from thalweg.plan.deployment import Deployment
 from thalweg.plan.operators import Operator, Reuse, Sink, Source, Widen
@@ -66,7 +67,7 @@ class Plan:
         """Writes the document that `load` reads."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(self.document(), indent=2) + "\n", encoding="utf-8")
+            write_text(path, json.dumps(self.document(), indent=2) + "\n")
         except OSError as error:
             raise UserError(f"the plan can't be written: {error.strerror}", where=str(path)) from error
 

@@ -9,8 +9,6 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
 
-from thalweg.catalog.durations import parse_duration
-from thalweg.catalog.sizes import parse_size
 from thalweg.errors import UserError
 from thalweg.query import parse
 from thalweg.query.model import RESULT_TIME, Equality, Expr, Input, Output, Query, Window, WindowKind
@@ -19,6 +17,7 @@ from thalweg.spark.late import LateFiles
 from thalweg.spark.session import prepare
 from thalweg.spark.typing import stream_info
 from thalweg.spark.unpack import Direct, reports, results
+from thalweg.units import parse_duration, parse_size
 
 
 def join(
