@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "kernel": set(),
     "programs": {"kernel", "query", "plan", "catalog"},
     "spark": {"kernel", "programs", "catalog", "query", "plan"},
-    "bench": {"kernel", "programs", "query", "spark", "catalog", "plan", "cost", "planners"},
+    "bench": {"kernel", "programs", "query", "spark", "catalog", "plan", "cost", "planners", "reproduce"},
     "demo": {"catalog", "query", "plan", "cost", "planners", "report"},
     "reproduce": {"kernel", "report"},
     "cli": {
