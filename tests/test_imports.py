@@ -64,8 +64,10 @@ def test_imports_go_one_way(path):
 
 
 def test_only_spark_imports_pyspark():
-    guilty = {part(p) for p in MODULES if any(n.split(".")[0] in ("pyspark", "py4j") for n in imported(p))}
-    assert guilty == {"spark"}
+    """Spark's own join, which benchmarks compare with, is in bench/; it is imported only when it runs."""
+    guilty = {p for p in MODULES if any(n.split(".")[0] in ("pyspark", "py4j") for n in imported(p))}
+    beside = {SOURCE / "bench" / "cascade.py", SOURCE / "bench" / "drain.py"}
+    assert {part(p) for p in guilty - beside} == {"spark"}
 
 
 def test_every_part_is_in_the_table():
