@@ -8,8 +8,9 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thalweg.catalog import load, parse_duration, parse_type
+from thalweg.catalog import load, parse_type
 from thalweg.errors import UserError
+from thalweg.units import parse_duration
 
 from .test_catalog_load import FULL, SMALL
 

@@ -10,7 +10,7 @@ from tests.planners.examples import catalog, links, stream
 from thalweg.catalog.model import Costs, Link, Links
 from thalweg.cost import network as module
 from thalweg.cost.network import Network
-from thalweg.cost.price import MODELS
+from thalweg.cost.objectives import MODELS
 from thalweg.errors import UserError
 
 

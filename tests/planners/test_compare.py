@@ -7,7 +7,7 @@ from thalweg.errors import UserError
 from thalweg.plan.options import Objective, PlanOptions
 from thalweg.planners import compare as compare_module
 from thalweg.planners.compare import compare
-from thalweg.planners.problem import NotApplicableError
+from thalweg.planners.search.problem import NotApplicableError
 from thalweg.planners.table import NUMBER, PLANNERS, Planner, make_plan, planner
 
 

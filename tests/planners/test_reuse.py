@@ -6,7 +6,8 @@ import random
 import pytest
 
 from tests.planners.examples import catalog, links, query, stream
-from thalweg.cost.price import MODELS, price
+from thalweg.cost.objectives import MODELS
+from thalweg.cost.price import price
 from thalweg.plan.deployment import Deployment
 from thalweg.plan.options import Objective, PlanOptions
 from thalweg.planners.table import Session, make_plan, planner
@@ -76,7 +77,7 @@ def test_a_narrower_window_needs_the_times(airport):
     assert kinds(plan.queries[1]) == ["filter", "reuse"]
     plan = deploy(airport, both(), both("f.v, c.v AS x", narrow))
     reused = [o for o in plan.queries[1].deployment.operators if o.kind == "reuse"]
-    assert not reused or "columns_added" in reused[0].details or len(reused[0].details["streams"]) == 1
+    assert not reused or reused[0].columns_added or len(reused[0].streams) == 1
 
 
 def test_a_wider_window_or_filter_is_not_there(airport):
@@ -85,9 +86,7 @@ def test_a_wider_window_or_filter_is_not_there(airport):
         (both(window="[ROWS 5]"), both(window="[ROWS 4]")),
     ):
         again = deploy(airport, first, second).queries[1]
-        joined = [
-            o for o in again.deployment.operators if o.kind == "reuse" and len(o.details["streams"]) > 1
-        ]
+        joined = [o for o in again.deployment.operators if o.kind == "reuse" and len(o.streams) > 1]
         assert joined == []
 
 
@@ -95,7 +94,7 @@ def test_a_column_that_was_left_out_is_added_upstream(airport):
     plan = deploy(airport, both("f.v"), both("f.v, f.w, c.w AS x"))
     added = plan.queries[1]
     (reused,) = (o for o in added.deployment.operators if o.kind == "reuse")
-    assert reused.details["columns_added"] == {"flights": ["w"], "checkins": ["w"]}
+    assert reused.columns_added == {"flights": ("w",), "checkins": ("w",)}
     assert 0 < added.marginal_cost < deploy(airport, both("f.v, f.w, c.w AS x")).total
 
 

@@ -15,7 +15,7 @@ from thalweg.cost.splitting import Inputs, Moment, Work, mask_in
 from thalweg.errors import UserError
 from thalweg.plan.document import Plan
 from thalweg.plan.options import Objective, PlanOptions
-from thalweg.planners.shapes import cheapest, cheapest_binary, depth, single
+from thalweg.planners.search.shapes import cheapest, cheapest_binary, depth, single
 from thalweg.planners.table import PLANNERS, make_plan
 
 
@@ -147,17 +147,17 @@ def joins(planned):
 def test_a_join_that_is_little_work_stays_one_operator_and_says_why():
     (join,) = joins(plan(FOUR, known())).values()
     assert join.inputs == ("a", "b", "c", "d")
-    split = join.details["split"]
-    assert split["tree"] == "(a b c d)"
-    assert "stages take" in split["because"] or "no tree" in split["because"]
-    assert {"one operator", "chosen"} < set(split["work_s"])
-    assert set(split["mjoin"]) == {"S", "D", "says", "work_s"}
-    assert "warning" not in join.details
+    (split,) = join.split
+    assert split.tree == "(a b c d)"
+    assert "stages take" in split.because or "no tree" in split.because
+    assert {"one operator", "chosen"} < set(split.work_s)
+    assert set(join.to_json()["split"]["mjoin"]) == {"S", "D", "says", "work_s"}
+    assert join.warning is None
 
 
 def test_never_leaves_the_plan_as_it_is():
     (join,) = joins(plan(FOUR, known(), split="never")).values()
-    assert "split" not in join.details
+    assert not join.split
 
 
 @pytest.mark.parametrize("objective", ["bytes", "time"])
@@ -172,9 +172,9 @@ def test_a_binary_tree_costs_the_same_and_is_kept(objective, tmp_path):
     )
     assert {o.site for o in found.values()} == {"n1"}
     top = found["join1"]
-    assert set(top.details["streams"]) == {"a", "b", "c", "d"}
-    (decided,) = [o.id for o in found.values() if o.details.get("conditions")]
-    assert {"a", "b"} <= set(found[decided].details["streams"])
+    assert set(top.streams) == {"a", "b", "c", "d"}
+    (decided,) = [o.id for o in found.values() if o.conditions]
+    assert {"a", "b"} <= set(found[decided].streams)
     edges = tree.queries[0].deployment.edges
     assert {e.target for e in edges if e.source == "join1"} == {"q"}
     tree.save(tmp_path / "plan.json")
@@ -189,10 +189,11 @@ def test_much_work_is_split_and_a_backlog_is_foretold():
     assert len(found) > 1
     top = found["join1"]
     assert "a" in top.inputs
-    assert "saves" in top.details["split"]["because"]
-    work = top.details["split"]["work_s"]
+    (tree,) = top.split
+    assert "saves" in tree.because
+    work = tree.work_s
     assert work["chosen"] < work["one operator"]
-    assert "a backlog grows" in top.details["warning"]
+    assert "a backlog grows" in top.warning
 
 
 TWO = "SELECT a.k FROM s0 [RANGE 10 SECONDS] a, s1 [RANGE 10 SECONDS] b WHERE a.k = b.k"
@@ -202,8 +203,8 @@ TWO = "SELECT a.k FROM s0 [RANGE 10 SECONDS] a, s1 [RANGE 10 SECONDS] b WHERE a.
 @pytest.mark.parametrize("sql", [FOUR, TWO])
 def test_a_backlog_is_foretold_however_a_join_is_run(mode, sql):
     slow, fast = (joins(plan(sql, known((rate, 10, 10, 10)), split=mode)) for rate in (1000, 300_000_000))
-    assert not [o for o in slow.values() if "warning" in o.details]
-    (warning,) = [o.details["warning"] for o in fast.values() if "warning" in o.details]
+    assert not [o for o in slow.values() if o.warning]
+    (warning,) = [o.warning for o in fast.values() if o.warning]
     assert "a backlog grows" in warning
 
 
@@ -213,20 +214,21 @@ def test_a_backlog_is_foretold_of_an_operator_on_several_attributes_but_not_by_w
         "WHERE a.k = b.k AND b.w = c.w"
     )
     (join,) = joins(plan(sql, known((10, 10, 300_000_000, 10)), "simple")).values()
-    assert "a backlog grows" in join.details["warning"]
+    assert "a backlog grows" in join.warning
     (join,) = joins(plan(FOUR, known((300_000_000, 10, None, 10)))).values()
-    assert "warning" not in join.details
+    assert join.warning is None
 
 
 def test_work_that_no_number_can_tell_is_left_out():
     (join,) = joins(plan(FOUR, known((1e200, 1e200, 10, 10)))).values()
-    json.dumps(join.details, allow_nan=False)
+    json.dumps(join.to_json(), allow_nan=False)
 
 
 def test_what_is_assumed_decides_nothing():
     (join,) = joins(plan(FOUR, known((1000, 1000, None, 1000)))).values()
-    assert join.details["split"]["because"].startswith("assumed: ")
-    assert "work_s" not in join.details["split"]
+    (tree,) = join.split
+    assert tree.because.startswith("assumed: ")
+    assert not tree.work_s
     assert len(joins(plan(FOUR, known((1000, 1000, None, 1000)), split="binary"))) == 3
 
 
@@ -238,7 +240,7 @@ def test_joins_on_several_attributes_are_split_within_each():
     planned = plan(sql, known(sites=("n1", "n1", "n1", "n1")), "simple", split="binary")
     found = joins(planned)
     assert [len(o.inputs) for o in found.values()] == [2, 2, 2]
-    assert found["join1"].details["on"] == [{"c": ["`c`.`w`"], "d": ["`d`.`w`"]}]
+    assert found["join1"].on == ({"c": ("`c`.`w`",), "d": ("`d`.`w`",)},)
 
 
 def test_only_planners_of_n_way_joins_take_the_setting():

@@ -7,9 +7,11 @@ import pytest
 
 from tests.planners.examples import catalog, links, pmjoin_1, pmjoin_2, query, stream
 from thalweg.errors import UserError
-from thalweg.plan.deployment import Deployment, Edge, Operator
+from thalweg.plan.deployment import Deployment, Edge
 from thalweg.plan.document import Plan, PlannedQuery
+from thalweg.plan.operators import Keys, Reuse, Sink, Source, Split, Step
 from thalweg.plan.options import Objective, PlanOptions
+from thalweg.plan.selectors import Selector
 from thalweg.planners.compare import Compared, Comparison, NotApplicable
 from thalweg.planners.table import make_plan
 from thalweg.report import bars
@@ -136,8 +138,8 @@ def test_a_plan_without_shipments(tmp_path):
 def test_in_a_large_network_only_sites_that_take_part_are_drawn(tmp_path):
     names = [f"n{i}" for i in range(100)]
     known = catalog([stream("s", "n0", {"k": "long"})], sites=names)
-    sources = [Operator(f"s{i}", "source", names[i], details={"stream": f"s{i}"}) for i in range(70)]
-    sink = Operator("out", "sink", "n99", tuple(o.id for o in sources))
+    sources = [Source(f"s{i}", names[i], stream=f"s{i}") for i in range(70)]
+    sink = Sink("out", "n99", tuple(o.id for o in sources), query="q")
     edges = [Edge(o.id, "out", o.site, "n99", (o.id,), 1.0, float(i)) for i, o in enumerate(sources)]
     map_.draw(deployed(*sources, sink, edges=edges), known, tmp_path / "plan.svg")
     said = texts(tmp_path / "plan.svg")
@@ -148,22 +150,27 @@ def test_in_a_large_network_only_sites_that_take_part_are_drawn(tmp_path):
 
 
 def test_what_is_said_of_operators_and_shipments():
-    source = Operator("a", "source", "n1", details={"stream": "s", "filters": ["x"]})
-    parts = [Operator(f"a#{i}", "split", "n1", ("a",)) for i in range(2)]
-    step = Operator("st", "step", "n2", ("a#0", "a#1"), {"head": "a", "stream": "b", "method": "SM-D1"})
-    again = Operator("r", "reuse", "n2", (), {"query": "old", "operator": "join1"})
+    sources = [Source("a", "n1", stream="s", filters=("x",)), Source("b", "n3", stream="b")]
+    parts = [
+        Split(f"a#{i}", "n1", ("a",), key="`a`.`k`", selector=Selector(part=i, of=2, buckets=(i,)))
+        for i in range(2)
+    ]
+    asked = {"head": "a", "stream": "b", "method": "SM-D1", "streams": ("a", "b"), "on": ()}
+    step = Step("st", "n2", ("a#0", "a#1"), **asked)
+    again = Reuse("r", "n2", query="old", operator="join1", streams=())
     edges = [
         *(Edge("a", p.id, "n1", "n1", ("a",), 1.0, 8.0) for p in parts),
         Edge("a#0", "st", "n1", "n2", ("a",), 1.0, 8.0),
         Edge("a#1", "st", "n1", "n2", ("a",), 1.0, 2.0, "keys"),
     ]
-    keys = Operator("b.bloom(k)", "keys", "n3", (), {"streams": ["b"], "bloom": True})
-    plan = deployed(source, *parts, step, again, keys, edges=edges)
+    keys = Keys("b.bloom(k)", "n3", ("b",), streams=("b",), key=("`b`.`k`",), bloom=True)
+    edges.append(Edge("b", keys.id, "n3", "n3", ("b",), 1.0, 1.0))
+    plan = deployed(*sources, *parts, step, again, keys, edges=edges)
     said = {site: [one.text for one in lines] for site, lines in lines_of(plan).items()}
     assert said == {
         "n1": ["source s as a, filtered", "split a in 2"],
         "n2": ["reuse join1 of old", "head a: b by SM-D1"],
-        "n3": ["bloom b"],
+        "n3": ["source b", "bloom b"],
     }
     (shipped,) = shipped_by(plan)
     assert shipped.size == 10.0
@@ -172,7 +179,7 @@ def test_what_is_said_of_operators_and_shipments():
 
 
 def test_a_long_list_is_cut():
-    many = [Operator(f"x{i}", "join", "n", (), {"streams": [f"x{i}"]}) for i in range(40)]
+    many = [Source(f"x{i}", "n", stream=f"x{i}") for i in range(40)]
     lines = lines_of(deployed(*many))["n"]
     assert lines[-1].text == "and 29 more"
     assert Box("n", tuple(lines), named=True).half[1] < 1.5

@@ -28,7 +28,7 @@ EPOCH_US = 1_767_225_600_000_000
 HOT_KEY = 0
 
 CASCADES = ("spark-memory", "spark-rocksdb-2", "spark-rocksdb-4")
-"""The configurations of Spark's cascade, as `thalweg.spark.cascade` names them."""
+"""The configurations of Spark's cascade, as `bench/cascade.py` names them."""
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,8 @@ def run(task: Task) -> dict[str, Any]:
 
         return dict(kernel_run(task.workload))
 
-    from thalweg.spark import cascade, sides
+    from thalweg.bench import cascade
+    from thalweg.bench.drain import drain, read_streams
     from thalweg.spark.session import session
 
     spec = task.workload
@@ -92,8 +93,8 @@ def run(task: Task) -> dict[str, Any]:
     spark = session(f"local[{CORES}]", None, **{**COMMON, "spark.driver.memory": heap(), **own})
     spark.sparkContext.setLogLevel("ERROR")
 
-    def drain(data: Path, checkpoint: str) -> list[Any]:
-        streams = sides.read_streams(spark, data, spec.aliases)
+    def drained(data: Path, checkpoint: str) -> list[Any]:
+        streams = read_streams(spark, data, spec.aliases)
         if own:
             joined = cascade.cascade(
                 streams,
@@ -104,13 +105,13 @@ def run(task: Task) -> dict[str, Any]:
             )
         else:
             joined = thalweg_join(spark, streams, spec)
-        return sides.drain(joined, spec.output, task.scratch / checkpoint)
+        return drain(joined, spec.output, task.scratch / checkpoint)
 
     started, runs = time.monotonic(), 0
     while task.warm is not None and time.monotonic() - started < task.warm_s:
-        drain(task.warm, f"warm-{runs}")
+        drained(task.warm, f"warm-{runs}")
         runs += 1
-    batches = drain(task.data, "checkpoint")
+    batches = drained(task.data, "checkpoint")
     spark.stop()
     return {"batches": [asdict(batch) for batch in batches]}
 

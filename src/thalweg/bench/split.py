@@ -3,7 +3,7 @@
 The settings are those of MJoin's figure 17, whose inputs are lost, made to agree with the text of 3.6 (six
 streams, one of them of 300,000 tuples, 1 ms apart; about 2,334 tuples a second in all, by its 1.52 ms), and
 others at random. What a further join takes on Spark, a stage of every batch, is left out here; plans count it
-(`planners/split.py`), and so split less. Which binary tree is
+(`planners/search/split.py`), and so split less. Which binary tree is
 the best can't be known without running them all; the few best ones by the model run, and the one that joins
 the smallest streams first, and the fastest of these counts.
 """
@@ -30,7 +30,7 @@ from thalweg.cost.splitting import Inputs, Moment, Operations, Shape, Work
 from thalweg.kernel.nway import Delta, InputSpec
 from thalweg.kernel.tree import JoinTree
 from thalweg.kernel.window import NEVER
-from thalweg.planners.shapes import cheapest, single
+from thalweg.planners.search.shapes import cheapest, single
 
 TARGET = 1.1
 """The chosen tree is to take at most this many times as long as the better of the other two."""

@@ -12,8 +12,8 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError
 from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
-from thalweg.catalog.suggest import suggestion
 from thalweg.errors import UserError
+from thalweg.names import suggestion
 
 _TAG = "tag:yaml.org,2002:"
 _KINDS = {"str": "text", "int": "a number", "float": "a number", "bool": "true or false", "null": "nothing"}

@@ -107,7 +107,7 @@ def planners(as_json: given.AsJson = False) -> None:
 
 
 def _show(made: Plan) -> None:
-    from thalweg.cost.price import MODELS
+    from thalweg.cost.objectives import MODELS
 
     unit = MODELS[made.objective].unit
     for query in made.queries:

@@ -68,11 +68,11 @@ def run(
     as_json: given.AsJson = False,
 ) -> None:
     """Run queries on Spark. Running again with the same folder resumes the run."""
-    from thalweg.catalog.durations import parse_duration
-    from thalweg.catalog.sizes import parse_size
     from thalweg.cli.inputs import print_json, read_catalog, read_queries
     from thalweg.cli.progress import reporter
+    from thalweg.plan.operators import Join
     from thalweg.plan.options import Memory, RunOptions
+    from thalweg.units import parse_duration, parse_size
 
     wanted = plan_options(planner, objective, deliver_to, settings)
     if plan is not None and wanted != plan_options("auto", "bytes", None, None):
@@ -91,8 +91,9 @@ def run(
         raise UserError("--spill-delay needs --memory-budget", where="--spill-delay")
     emulated = _emulated(read, made, emulate, jitter)
     options = RunOptions(parsed, read, made, out, once, master, emulated, memory)
-    for operator in (o for q in made.queries for o in q.deployment.operators if "warning" in o.details):
-        typer.echo(f"thalweg: {operator.id} {operator.details['warning']}", err=True)
+    for operator in (o for q in made.queries for o in q.deployment.operators):
+        if isinstance(operator, Join) and operator.warning:
+            typer.echo(f"thalweg: {operator.id} {operator.warning}", err=True)
 
     from thalweg.spark.run import run as run_on_spark
 

@@ -32,7 +32,6 @@ Number = float | Floats
 Lines = list[tuple[Floats, Floats]]
 """Fixed and per-byte costs; a row for each target or origin, and in it one for each site."""
 
-METHODS = ("SP-S", "SP-D", "SM-S1", "SM-S2", "SM-D1", "SM-D2", "SB-S1", "SB-D1")
 KEYS, BLOOM = "keys", "bloom"
 """What shipments of keys carry: the keys themselves, or Bloom filters that know them."""
 BITS_A_KEY = 12

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from thalweg.catalog.model import Catalog
 from thalweg.cost.keys import Floats
-from thalweg.cost.model import Model
+from thalweg.cost.objectives import Model
 from thalweg.errors import UserError
 
 Numbers = npt.NDArray[np.int64]

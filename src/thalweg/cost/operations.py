@@ -10,6 +10,7 @@ from datetime import date
 from pathlib import Path
 
 from thalweg.cost.splitting import NAMES, Operations
+from thalweg.files import write_text
 
 PLACE = "THALWEG_OPERATIONS"
 """The environment variable that names another file."""
@@ -52,11 +53,9 @@ def prices(path: Path | None = None) -> Operations:
     measured = measure()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f"{path.name}.{os.getpid()}")
         seconds = dict(zip(NAMES, measured.values, strict=True))
         about = {"version": _VERSION, "measured": date.today().isoformat(), "machine": platform.machine()}
-        draft.write_text(json.dumps({**about, "seconds": seconds}, indent=1) + "\n")
-        draft.replace(path)
+        write_text(path, json.dumps({**about, "seconds": seconds}, indent=1) + "\n")
     except OSError:
         pass  # nowhere to keep them: they are measured again next time
     return measured

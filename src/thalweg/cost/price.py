@@ -7,16 +7,13 @@ one operator for this.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 
-from thalweg.cost import bytes as bytes_
-from thalweg.cost import dollars, time, usage
-from thalweg.cost.model import Model
 from thalweg.cost.network import Network
-from thalweg.plan.deployment import Deployment, Edge, Operator
+from thalweg.cost.objectives import Model
+from thalweg.plan.deployment import Deployment, Edge
+from thalweg.plan.operators import Operator, Reuse, Source
 from thalweg.query.model import quoted
-
-MODELS: Mapping[str, Model] = {m.MODEL.name: m.MODEL for m in (bytes_, usage, dollars, time)}
 
 
 def price(deployment: Deployment, network: Network, model: Model) -> float:
@@ -46,10 +43,11 @@ def shipment_key(source: Operator, edge: Edge) -> Hashable:
 
 
 def _sent(operator: Operator) -> Hashable:
-    if operator.kind == "source":
-        own = f"{quoted(operator.id)}."  # filters name the alias, which is all that two may differ in
-        filters = (f.replace(own, "") for f in operator.details.get("filters", ()))
-        return operator.details["stream"], tuple(sorted(filters))
-    if operator.kind == "reuse":
-        return operator.details["query"], operator.details["operator"], operator.site
-    return operator.id
+    match operator:
+        case Source():
+            own = f"{quoted(operator.id)}."  # filters name the alias, which is all that two may differ in
+            return operator.stream, tuple(sorted(f.replace(own, "") for f in operator.filters))
+        case Reuse():
+            return operator.query, operator.operator, operator.site
+        case _:
+            return operator.id

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
 
+from thalweg.plan.codec import decode
+
 
 @dataclass(frozen=True)
 class Selector:
@@ -58,14 +60,7 @@ class Selector:
         >>> Selector.from_json(one.to_json()) == one
         True
         """
-        return cls(
-            part=int(data["part"]),
-            of=int(data.get("of", 0)),
-            buckets=tuple(data.get("buckets", ())),
-            ranges=tuple((low, high) for low, high in data.get("ranges", ())),
-            values=tuple(data.get("values", ())),
-            others=bool(data.get("others", False)),
-        )
+        return decode(cls, data, "a part of the key space")
 
 
 def bucket(value: Any, of: int) -> int:

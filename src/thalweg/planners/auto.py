@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from thalweg.cost.price import price
 from thalweg.errors import UserError
-from thalweg.planners.problem import Found, NotApplicableError, Problem
+from thalweg.planners.search.problem import Found, NotApplicableError, Problem
 from thalweg.planners.table import planner
 
 _SPLIT_S, _NODE_S = 8e-6, 3e-9

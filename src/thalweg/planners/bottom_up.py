@@ -13,10 +13,10 @@ from functools import cached_property
 
 from thalweg.cost.rates import Rates
 from thalweg.planners.exhaustive import Option
-from thalweg.planners.hierarchy import Hierarchy
-from thalweg.planners.problem import Found, Problem
+from thalweg.planners.search.hierarchy import Hierarchy
+from thalweg.planners.search.problem import Found, Problem
+from thalweg.planners.search.tree import Reused
 from thalweg.planners.top_down import Unit, View, Views
-from thalweg.planners.tree import Reused
 
 
 def plan(problem: Problem) -> Found:

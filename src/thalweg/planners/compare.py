@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from thalweg.catalog.model import Catalog
-from thalweg.cost.price import MODELS
+from thalweg.cost.objectives import MODELS
 from thalweg.errors import UserError
 from thalweg.plan.document import Plan
 from thalweg.plan.options import PlanOptions
-from thalweg.planners.problem import NotApplicableError
+from thalweg.planners.search.problem import NotApplicableError
 from thalweg.planners.table import NUMBER, PLANNERS, Planner, Session, check_settings
 from thalweg.query.model import Query
 

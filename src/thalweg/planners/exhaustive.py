@@ -16,10 +16,10 @@ import numpy as np
 from thalweg.cost.keys import Floats
 from thalweg.cost.masks import members
 from thalweg.cost.network import Numbers
-from thalweg.cost.time import join_work
+from thalweg.cost.objectives import join_work
 from thalweg.planners.optimal import cheapest
-from thalweg.planners.problem import Found, NotApplicableError, Problem
-from thalweg.planners.tree import Join, Leaf, Reused, Tree, deploy
+from thalweg.planners.search.problem import Found, NotApplicableError, Problem
+from thalweg.planners.search.tree import Join, Leaf, Reused, Tree, deploy
 
 MOST = 50_000_000
 """Plans beyond which the search takes too long."""

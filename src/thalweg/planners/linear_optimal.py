@@ -20,13 +20,14 @@ from itertools import combinations
 import numpy as np
 
 from thalweg.cost.keys import Floats
-from thalweg.cost.methods import BLOOM, KEYS, METHODS, at_source
+from thalweg.cost.methods import BLOOM, KEYS, at_source
 from thalweg.cost.network import Numbers
 from thalweg.cost.ways import least
 from thalweg.plan.deployment import TUPLES, Edge
+from thalweg.plan.operators import METHODS
 from thalweg.planners.linear_greedy import SIMPLE, greedy
-from thalweg.planners.problem import Found, NotApplicableError, Problem
-from thalweg.planners.sequences import Plan, Shipped, Step, StepCosts, deploy
+from thalweg.planners.search.problem import Found, NotApplicableError, Problem
+from thalweg.planners.search.sequences import Plan, Shipped, Step, StepCosts, deploy
 
 MOST = 12
 """Streams beyond which 2^m sets for each head are too many."""

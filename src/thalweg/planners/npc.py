@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from thalweg.planners.bottom_up import Stage, climb
-from thalweg.planners.problem import Found, Problem
+from thalweg.planners.search.problem import Found, Problem
 
 
 def plan(problem: Problem) -> Found:

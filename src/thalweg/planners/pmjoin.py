@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from thalweg.cost.rates import Rates
-from thalweg.planners.partition import Piece, partition, together
-from thalweg.planners.problem import Found, Problem, many_objects
+from thalweg.planners.search.partition import Piece, partition, together
+from thalweg.planners.search.problem import Found, Problem, many_objects
+from thalweg.planners.search.tree import Join, Leaf, Part, Partitioned, Tree, deploy, from_below
 from thalweg.planners.streamjoinopt import optimise
-from thalweg.planners.tree import Join, Leaf, Part, Partitioned, Tree, deploy, from_below
 
 PlanPart = Callable[[Rates, Sequence[Tree], Sequence[int], int | None], tuple[Tree, int]]
 """Plans one part: from its rates, its inputs, their sites and the site where the result is wanted (if it is

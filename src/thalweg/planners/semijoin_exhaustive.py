@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 
-from thalweg.cost.methods import METHODS, at_source
+from thalweg.cost.methods import at_source
+from thalweg.plan.operators import METHODS
 from thalweg.planners.linear_optimal import Family, Table
-from thalweg.planners.problem import Found, NotApplicableError, Problem
-from thalweg.planners.sequences import Step, deploy
+from thalweg.planners.search.problem import Found, NotApplicableError, Problem
+from thalweg.planners.search.sequences import Step, deploy
 
 MOST = 2_000_000
 """Sequences beyond which it takes too long."""

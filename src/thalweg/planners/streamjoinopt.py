@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from thalweg.cost.keys import Floats, KeyClass
 from thalweg.cost.masks import members
 from thalweg.cost.rates import LARGEST, Rates
-from thalweg.planners.problem import Found, Problem
-from thalweg.planners.tree import Join, Leaf, Tree, deploy
+from thalweg.planners.search.problem import Found, Problem
+from thalweg.planners.search.tree import Join, Leaf, Tree, deploy
 
 _FEW = 64
 """Up to so many streams, the width of each joined tuple is looked up; beyond, parts are added up."""

@@ -9,17 +9,18 @@ from importlib import import_module
 
 from thalweg.catalog.model import Catalog
 from thalweg.cost.network import Network
-from thalweg.cost.price import MODELS, price
+from thalweg.cost.objectives import MODELS
+from thalweg.cost.price import price
 from thalweg.cost.rates import Rates
 from thalweg.cost.stats import Statistics
 from thalweg.errors import UserError
 from thalweg.plan.deployment import Deployment
 from thalweg.plan.document import Plan, PlannedQuery
 from thalweg.plan.options import PlanOptions
-from thalweg.planners.partition import PARTITIONERS
-from thalweg.planners.problem import Found, NotApplicableError, Problem
-from thalweg.planners.reuse import Deployed
-from thalweg.planners.split import AUTO, MODES, split_joins
+from thalweg.planners.search.partition import PARTITIONERS
+from thalweg.planners.search.problem import Found, NotApplicableError, Problem
+from thalweg.planners.search.reuse import Deployed
+from thalweg.planners.search.split import AUTO, MODES, split_joins
 from thalweg.query.model import Query
 
 NUMBER = ("a number",)
@@ -196,7 +197,7 @@ class Session:
         number = self.network.number
         shipped = sum(
             self.network.cost(number[e.source_site], number[e.target_site], e.bytes_per_s)
-            for e in self.deployed.upstream(deployment).values()
+            for e in self.deployed.upstream(deployment.operators).values()
         )
         return shipped + (self.deployed.work(deployment) if self.model.work else 0.0)
 

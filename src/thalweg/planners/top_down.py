@@ -15,14 +15,14 @@ import numpy as np
 
 from thalweg.cost.keys import Floats
 from thalweg.cost.network import Network, Numbers
-from thalweg.cost.time import join_work
+from thalweg.cost.objectives import join_work
 from thalweg.planners.exhaustive import Option, plans
-from thalweg.planners.hierarchy import Hierarchy
 from thalweg.planners.optimal import MOST
-from thalweg.planners.problem import Found, NotApplicableError, Problem
-from thalweg.planners.recurrence import Given, Made, solve
-from thalweg.planners.reuse import Offer
-from thalweg.planners.tree import Join, Leaf, Reused, deploy
+from thalweg.planners.search.hierarchy import Hierarchy
+from thalweg.planners.search.problem import Found, NotApplicableError, Problem
+from thalweg.planners.search.recurrence import Given, Made, solve
+from thalweg.planners.search.reuse import Offer
+from thalweg.planners.search.tree import Join, Leaf, Reused, deploy
 
 MAX_CS = 32
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from thalweg.catalog.suggest import suggestion
 from thalweg.catalog.types import SparkType, parse_type
 from thalweg.errors import UserError
+from thalweg.names import suggestion
 from thalweg.query.model import RESULT_TIME, quoted
 
 

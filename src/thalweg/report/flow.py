@@ -12,6 +12,7 @@ from thalweg import report
 from thalweg.catalog.model import Catalog
 from thalweg.cost.price import shipments
 from thalweg.errors import UserError
+from thalweg.files import whole
 from thalweg.plan.document import Plan
 from thalweg.plan.options import Shipped
 from thalweg.report import texts
@@ -76,12 +77,10 @@ def shipped_of(metrics: Mapping[str, Any]) -> tuple[Shipped, ...]:
 def draw(flow: Flow, catalog: Catalog, path: Path) -> None:
     """Writes the picture as SVG or PNG, by the file's suffix; it is there whole or not at all."""
     report.check_path(path)
-    draft = path.with_name(f".{path.name}")
-    report.save(together([drawing(flow, catalog)]), draft)
     try:
-        draft.replace(path)
+        with whole(path) as draft:
+            report.save(together([drawing(flow, catalog)]), draft)
     except OSError as error:
-        draft.unlink(missing_ok=True)
         raise UserError(f"the picture can't be written: {error.strerror}", where=str(path)) from error
 
 

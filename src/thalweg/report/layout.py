@@ -16,7 +16,7 @@ import numpy as np
 from thalweg.catalog.model import Catalog
 from thalweg.cost.keys import Floats
 from thalweg.cost.network import Network
-from thalweg.cost.price import MODELS
+from thalweg.cost.objectives import MODELS
 from thalweg.report.texts import Line, Shipped
 
 LIST_FONT, LABEL_FONT = 8.0, 7.0

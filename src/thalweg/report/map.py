@@ -13,7 +13,7 @@ import numpy as np
 from thalweg import report
 from thalweg.catalog.model import Catalog
 from thalweg.cost.keys import Floats
-from thalweg.cost.price import MODELS
+from thalweg.cost.objectives import MODELS
 from thalweg.plan.document import Plan
 from thalweg.report.layout import LABEL_FONT, LINE, LIST_FONT, Arrow, Box, label, place, route, text_width
 from thalweg.report.texts import MOST_COLOURS, Line, Shipped, amount, lines_of, number, shipped_by

@@ -7,8 +7,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from thalweg.cost.price import shipments
-from thalweg.plan.deployment import TUPLES, Edge, Operator
+from thalweg.plan.deployment import TUPLES, Edge
 from thalweg.plan.document import Plan
+from thalweg.plan.operators import (
+    KINDS,
+    Join,
+    Keys,
+    OneWay,
+    Operator,
+    Reuse,
+    Sink,
+    Source,
+    Split,
+    Step,
+    Widen,
+)
 
 MOST_LINES = 12
 """Lines at one site; what is beyond is counted."""
@@ -17,8 +30,7 @@ _NAMES = 5
 """Streams that are named in a line; of more, their number is told."""
 MOST_COLOURS = 8
 """Queries that can be told apart by colour."""
-_ORDER = ("source", "widen", "reuse", "filter", "split", "step", "join", "sink")
-_BETWEEN = _ORDER.index("step")  # where other kinds stand
+_ORDER = tuple(KINDS)
 
 
 @dataclass(frozen=True)
@@ -51,7 +63,7 @@ def lines_of(plan: Plan, read: Mapping[str, int] | None = None) -> dict[str, lis
     for query in plan.queries:
         own: dict[str, Counter[Line]] = {}
         for operator in query.deployment.operators:
-            stream = str(operator.details.get("stream", "")) if operator.kind == "source" else ""
+            stream = operator.stream if isinstance(operator, Source) else ""
             line = Line(operator.kind, _line(operator, query.query if several else ""), stream)
             own.setdefault(operator.site, Counter())[line] += 1
         for site, lines in own.items():
@@ -122,28 +134,26 @@ def names(those: tuple[str, ...], what: str = "streams") -> str:
 
 
 def _line(operator: Operator, query: str) -> str:
-    details = operator.details
-    if operator.kind == "source":
-        stream = str(details.get("stream", operator.id))
-        filtered = ", filtered" if details.get("filters") else ""
-        return f"source {stream}" + (f" as {operator.id}" if operator.id != stream else "") + filtered
-    if operator.kind == "split":
-        return f"split {names(operator.inputs)}"
-    if operator.kind == "sink":
-        return f"sink {details.get('query', operator.id)}"
-    if "operator" in details:
-        return f"{operator.kind} {details['operator']} of {details.get('query', '')}"
-    if operator.kind == "filter":
-        return "filter" + (f" ({query})" if query else "")
-    if {"head", "stream"} <= details.keys():
-        how = f" {operator.kind}" if operator.kind != "step" else ""
-        return f"head {details['head']}:{how} {details['stream']}" + (
-            f" by {details['method']}" if "method" in details else ""
-        )
-    streams = tuple(map(str, details.get("streams", ()))) or (operator.id,)
-    method = f" {details['method']}" if "method" in details else ""
-    kind = "bloom" if details.get("bloom") else operator.kind
-    return f"{kind}{method} {names(streams)}" + (f" ({query})" if query else "")
+    whose = f" ({query})" if query else ""
+    match operator:
+        case Source():
+            alias = f" as {operator.id}" if operator.id != operator.stream else ""
+            return f"source {operator.stream}{alias}" + (", filtered" if operator.filters else "")
+        case Split():
+            return f"split {names(operator.inputs)}"
+        case Sink():
+            return f"sink {operator.query}"
+        case Reuse() | Widen():
+            return f"{operator.kind} {operator.operator} of {operator.query}"
+        case OneWay():
+            how = f" {operator.kind}" if not isinstance(operator, Step) else ""
+            return f"head {operator.head}:{how} {operator.stream} by {operator.method}"
+        case Keys():
+            return f"{'bloom' if operator.bloom else 'keys'} {names(operator.streams)}{whose}"
+        case Join():
+            return f"join {names(operator.streams)}{whose}"
+        case _:
+            return f"{operator.kind}{whose}"
 
 
 def _counted(line: Line, read: Mapping[str, int]) -> Line:
@@ -157,7 +167,7 @@ def _shortened(lines: Counter[Line]) -> list[Line]:
         which = names(tuple(one.text.removeprefix("sink ") for one in sinks), "queries")
         lines = Counter({one: n for one, n in lines.items() if one not in sinks})
         lines[Line("sink", f"sink {which}")] = 1
-    ordered = sorted(lines, key=lambda one: _ORDER.index(one.kind) if one.kind in _ORDER else 3)
+    ordered = sorted(lines, key=lambda one: _ORDER.index(one.kind))
     found = [
         Line(one.kind, one.text + (f" in {lines[one]}" if one.kind == "split" else f" ×{lines[one]}"))
         if lines[one] > 1

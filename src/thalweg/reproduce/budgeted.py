@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
-from thalweg.kernel.budget import fixed_bytes
 from thalweg.kernel.nway import Delta, InputSpec
-from thalweg.kernel.overflow import Joined, OverflowJoin, Policy
 from thalweg.kernel.spill import SpillFolder
 from thalweg.reproduce.arrivals import Batch
 from thalweg.reproduce.outcome import Tell
+from thalweg.reproduce.overflow_join.budget import fixed_bytes
+from thalweg.reproduce.overflow_join.join import Joined, OverflowJoin, Policy
 
 _TICK_BYTES = 8  # what the join keeps of a tuple beside what it is told to
 _PARTITIONS = 16

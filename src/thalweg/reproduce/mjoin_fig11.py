@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from thalweg.kernel.overflow import Policy
 from thalweg.reproduce.arrivals import Stream, batches, poisson, size, specs, spread
 from thalweg.reproduce.budgeted import Op, Timeline, needed, timed
 from thalweg.reproduce.outcome import Claim, Outcome, Panel, Tell, thinned
+from thalweg.reproduce.overflow_join.join import Policy
 
 NAME = "mjoin-fig11"
 SIZES = (100_000, 100_000, 200_000)

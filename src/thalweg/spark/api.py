@@ -10,8 +10,6 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
 
-from thalweg.catalog.durations import parse_duration
-from thalweg.catalog.sizes import parse_size
 from thalweg.errors import UserError
 from thalweg.plan.gathered import gathered
 from thalweg.query import parse
@@ -22,6 +20,7 @@ from thalweg.spark.results import reports, result_rows, results
 from thalweg.spark.session import prepare
 from thalweg.spark.typing import stream_info
 from thalweg.spark.worker import forget_at_exit
+from thalweg.units import parse_duration, parse_size
 
 
 def join(

@@ -10,15 +10,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from thalweg.catalog.model import Catalog
-from thalweg.cost.model import Model
 from thalweg.cost.network import Network
+from thalweg.cost.objectives import Model
 from thalweg.cost.rates import Rates
 from thalweg.errors import UserError
 from thalweg.plan.deployment import Deployment
 from thalweg.query.model import Query
 
 if TYPE_CHECKING:
-    from thalweg.planners.reuse import Deployed
+    from thalweg.planners.search.reuse import Deployed
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,27 +1,56 @@
-"""Seconds of work and transfer a second (semijoin appendix B; adaptive eqs. 1 to 3).
+"""The four objectives: what a link costs in each, and how much work a join is.
 
-A shipment sends what has gathered every tau seconds: each message pays the latency of every link on its
-path, and its bytes pay their bandwidth. Work is per tuple: probing a window of w tuples costs c_p * w, as
-in the papers' nested loops, whatever index a join really has; so plans of all families compare alike.
+- bytes: bytes a second between different sites, counted once however many links they cross (pmjoin 3.1).
+- usage: bytes a second times latency over the path, the bytes in flight (integrated 2.2).
+- dollars: dollars an hour for transfer over the path; a gigabyte is 10^9 bytes.
+- time: seconds of work and transfer a second (semijoin appendix B; adaptive eqs. 1 to 3). A shipment sends
+  one message every tau seconds. Each message pays the latency of every link on its path, and its bytes pay
+  the bandwidth. Probing a window of w tuples costs c_p * w, as in the papers' nested loops, whatever index a
+  join really has, so that plans of all families are comparable.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from thalweg.catalog.model import Costs, Link
 from thalweg.cost.masks import members
-from thalweg.cost.model import Model
 from thalweg.cost.rates import Rates
 
 
-def _link(link: Link, costs: Costs) -> tuple[float, float]:
+@dataclass(frozen=True)
+class Model:
+    """How a plan is priced.
+
+    `link` gives the cost of one link: a fixed part for each shipment, and a part for each byte a second.
+    With `once`, a shipment between two sites costs the same however many links it crosses. With `work`, the
+    operators' seconds of work a second are added.
+    """
+
+    name: str
+    unit: str
+    link: Callable[[Link, Costs], tuple[float, float]]
+    once: bool = False
+    work: bool = False
+
+
+def _time(link: Link, costs: Costs) -> tuple[float, float]:
     per_byte = 8 / (link.mbps * 1e6) if link.mbps else 0.0
     return link.latency_ms / 1e3 / costs.interval_s, per_byte
 
 
+MODELS: Mapping[str, Model] = {
+    m.name: m
+    for m in (
+        Model("bytes", "bytes/s between sites", lambda link, costs: (0.0, 1.0), once=True),
+        Model("usage", "bytes in flight between sites", lambda link, costs: (0.0, link.latency_ms / 1e3)),
+        Model("dollars", "dollars/hour for transfer", lambda link, _: (0.0, link.usd_per_gb * 3600 / 1e9)),
+        Model("time", "seconds of work and transfer a second", _time, work=True),
+    )
+}
+
 _MANY = 12
-MODEL = Model("time", "seconds of work and transfer a second", _link, work=True)
 
 
 def join_work(rates: Rates, inputs: Sequence[int], costs: Costs) -> float:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +18,10 @@ from thalweg.cost.keys import Floats
 from thalweg.cost.methods import (
     BLOOM,
     KEYS,
-    METHODS,
     PIECES,
     Method,
     Number,
+    Piece,
     Side,
     at_source,
     methods,
@@ -30,9 +29,11 @@ from thalweg.cost.methods import (
 from thalweg.cost.network import Numbers
 from thalweg.cost.price import shipment_key
 from thalweg.cost.ways import Ways, least
-from thalweg.plan.deployment import Deployment, Edge, Operator
-from thalweg.planners.problem import Problem
-from thalweg.planners.tree import Builder, Built
+from thalweg.plan import operators as ops
+from thalweg.plan.deployment import Deployment, Edge
+from thalweg.plan.operators import METHODS
+from thalweg.planners.search.problem import Problem
+from thalweg.planners.search.tree import Builder, Built
 from thalweg.query.model import Expr
 
 
@@ -262,18 +263,30 @@ class Sequences(Builder):
         ids = {"current": current.id, "source": stream.id, "keys": keys, "step": made.id}
         ids |= {helper: self.costs.name(f"{made.id}.{helper}") for helper in ("match", "reduce")}
         ends = self.operators[current.id].site, self.operators[stream.id].site
-        details: dict[str, Any] = {"head": made.rates.aliases[self.heads[made.id]], "stream": stream.id}
-        details |= {"method": method.name, **self._decided(met, shared)}
-        helps = {k: details[k] for k in ("head", "stream", "method", "on")}
-        told = {"step": details, "keys": {"streams": [stream.id], "key": [e.sql for e in key]}}
-        told["keys"] |= {"bloom": True} if form == BLOOM else {}
+        head, (on, decided) = made.rates.aliases[self.heads[made.id]], self._decided(met, shared)
+
+        def operator_of(piece: Piece) -> ops.Operator:
+            at = ids[piece.kind], ends[piece.far], tuple(ids[r] for r in piece.reads)
+            work, every = _at(method.work.get(piece.kind, 0.0), row), slot if piece.slots else None
+            if piece.kind == "keys":
+                exprs, bloom = tuple(e.sql for e in key), form == BLOOM
+                return ops.Keys(
+                    *at, streams=(stream.id,), key=exprs, bloom=bloom, interval_s=every, work_s=work
+                )
+            name, to = method.name, stream.id
+            if piece.kind == "step":
+                streams = made.rates.names(made.mask)
+                return ops.Step(
+                    *at, head=head, stream=to, method=name, on=on,
+                    streams=streams, conditions=decided, work_s=work,
+                )  # fmt: skip
+            helper = ops.Match if piece.kind == "match" else ops.Reduce
+            return helper(*at, head=head, stream=to, method=name, on=on, interval_s=every, work_s=work)
+
         for piece in PIECES[method.name]:
             if (id_ := ids[piece.kind]) in self.operators:
                 continue  # the keys of a window are the same for all heads
-            reads, work = tuple(ids[r] for r in piece.reads), _at(method.work.get(piece.kind, 0.0), row)
-            about = told.get(piece.kind, helps) | ({"interval_s": slot} if piece.slots else {})
-            operator = Operator(id_, piece.kind, ends[piece.far], reads, about, work)
-            self.operators[id_] = operator
+            operator = self.operators[id_] = operator_of(piece)
             for one in piece.reads:
                 site = self.operators[ids[one]].site
                 # A -S method moves the stream's tuples and keys, a -D method those of the current stream.
@@ -293,25 +306,21 @@ class Sequences(Builder):
                 names = whose.rates.names(whose.mask)
                 self.edges.append(Edge(ids[one], id_, site, operator.site, names, *amount, carries))
 
-    def add(self, operator: Operator, inputs: Sequence[Built] = ()) -> None:
+    def add(self, operator: ops.Operator, inputs: Sequence[Built] = ()) -> None:
         self.operators[operator.id] = operator
         self.edges += [self._whole(one, operator) for one in inputs]
 
-    def _decided(self, met: Sequence[Built], shared: npt.NDArray[np.bool_]) -> dict[str, Any]:
-        """What a step checks: equalities, and the conditions that it can decide first."""
+    def _decided(self, met: Sequence[Built], shared: npt.NDArray[np.bool_]) -> tuple[ops.On, tuple[str, ...]]:
+        """The equalities that a step evaluates, and the conditions that no earlier one can."""
         *inputs, inside = (one.rates.names(one.mask) for one in met)
+        on = tuple(
+            {a: tuple(e.sql for e in exprs) for a, exprs in self.classes[c].items() if a in inside}
+            for c in np.flatnonzero(shared)
+        )
         within = [c for c in self.problem.query.conditions if c.aliases <= set(inside)]
-        decided = [c.sql for c in within if not any(c.aliases <= set(names) for names in inputs)]
-        return {
-            "streams": list(inside),
-            "on": [
-                {a: [e.sql for e in exprs] for a, exprs in self.classes[c].items() if a in inside}
-                for c in np.flatnonzero(shared)
-            ],
-            **({"conditions": decided} if decided else {}),
-        }
+        return on, tuple(c.sql for c in within if not any(c.aliases <= set(names) for names in inputs))
 
-    def _whole(self, one: Built, to: Operator) -> Edge:
+    def _whole(self, one: Built, to: ops.Operator) -> Edge:
         """All tuples of a stream, or of a step: those results that its head completes."""
         flow = one.rates.flow(one.mask)
         rate = one.rates.headed(self.heads[one.id], one.mask) if one.id in self.heads else flow.rate

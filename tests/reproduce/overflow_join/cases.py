@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.kernel.nway import Delta, InputSpec, others
-from thalweg.kernel.overflow import Joined, OverflowJoin
 from thalweg.kernel.window import NEVER
+from thalweg.reproduce.overflow_join.join import Joined, OverflowJoin
 
 
 class Row(NamedTuple):

@@ -1,4 +1,4 @@
-"""Durations as people write them: `10 seconds`, `5 min`, `0.5 h`."""
+"""Durations and sizes with units, as in `10 seconds`, `0.5 h`, `64 MB` and `1.5GiB`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,13 @@ MICROSECONDS = {
 LONGEST = 1_000_000 * MICROSECONDS["day"]
 """A million days; a time plus a duration then always fits in 64 bits."""
 
-_SHAPE = re.compile(r"\s*([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([^\W\d_]*)\s*")
+_DURATION = re.compile(r"\s*([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([^\W\d_]*)\s*")
+_BYTES = {"": 1, "b": 1} | {
+    prefix + unit: base**power
+    for power, prefix in enumerate("kmgt", 1)
+    for unit, base in (("", 1000), ("b", 1000), ("ib", 1024))
+}
+_SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([A-Za-z]*)\s*")
 
 
 def parse_duration(text: object, *, where: str | None = None) -> int:
@@ -39,7 +45,7 @@ def parse_duration(text: object, *, where: str | None = None) -> int:
         )
     if not isinstance(text, str):
         raise UserError(f"{str(text)[:40]!r} is not a duration", where=where, remedy=_example())
-    shape = _SHAPE.fullmatch(text)
+    shape = _DURATION.fullmatch(text)
     if shape is None:
         raise UserError(f"{text[:40]!r} is not a duration", where=where, remedy=_example())
     sign, number, unit = shape.groups()
@@ -64,3 +70,22 @@ def parse_duration(text: object, *, where: str | None = None) -> int:
 
 def _example(number: str = "10") -> str:
     return f"write a number and a unit, for example '{number} seconds'"
+
+
+def parse_size(text: object, *, where: str | None = None) -> int:
+    """Read a size as bytes; a plain number is one already.
+
+    >>> parse_size("64 MB"), parse_size("1.5GiB"), parse_size(1000)
+    (64000000, 1610612736, 1000)
+    """
+    if isinstance(text, int) and not isinstance(text, bool) and text > 0:
+        return text
+    shape = _SIZE.fullmatch(text) if isinstance(text, str) and len(text) < 40 else None
+    factor = None if shape is None else _BYTES.get(shape[2].lower())
+    if shape is None or factor is None or (size := int(Decimal(shape[1]) * factor)) <= 0:
+        raise UserError(
+            f"{str(text)[:40]!r} is not a size",
+            where=where,
+            remedy="write a number and a unit (kB, MB, GB, TB; KiB, MiB, GiB, TiB), for example '64 MB'",
+        )
+    return size

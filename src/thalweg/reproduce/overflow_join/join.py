@@ -24,7 +24,11 @@ from typing import Literal, get_args
 import numpy as np
 import pyarrow as pa
 
-from thalweg.kernel.budget import (
+from thalweg.kernel.keys import buckets
+from thalweg.kernel.nway import Delta, InputSpec, NWayJoin, Probing, Results, others
+from thalweg.kernel.spill import SpillFolder
+from thalweg.kernel.window import NEVER
+from thalweg.reproduce.overflow_join.budget import (
     Share,
     batch_bytes,
     delta_bytes,
@@ -32,13 +36,9 @@ from thalweg.kernel.budget import (
     tuples_at_random,
     whole_partitions,
 )
-from thalweg.kernel.disk import Disk, Tuples, Work, join_tuples
-from thalweg.kernel.keys import buckets
-from thalweg.kernel.memory import Memory, arrivals, ticked
-from thalweg.kernel.nway import Delta, InputSpec, NWayJoin, Probing, Results, others
-from thalweg.kernel.spill import SpillFolder
-from thalweg.kernel.together import Ledger, Probe
-from thalweg.kernel.window import NEVER
+from thalweg.reproduce.overflow_join.disk import Disk, Tuples, Work, join_tuples
+from thalweg.reproduce.overflow_join.memory import Memory, arrivals, ticked
+from thalweg.reproduce.overflow_join.together import Ledger, Probe
 
 Policy = Literal["random", "coordinated"]
 

@@ -1,13 +1,22 @@
-"""What was probably meant by a name that does not exist."""
+"""Names of sites, streams and queries: their form, and what a misspelt one probably meant."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from difflib import SequenceMatcher, get_close_matches
 
+NAMING = "use letters, digits and _, and begin with a letter or _"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def is_name(text: str) -> bool:
+    """Whether a site, a stream or a query can have this name."""
+    return _NAME.fullmatch(text) is not None
+
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """What was probably meant, or what there is.
+    """The name that was probably meant, or a list of those that exist.
 
     >>> suggestion("fligths", ["flights", "weather"])
     "did you mean 'flights'?"

@@ -25,8 +25,8 @@ import numpy as np
 
 from thalweg.cost.keys import Floats
 from thalweg.cost.network import SMALL, Network, Numbers
-from thalweg.cost.price import MODELS
-from thalweg.planners.problem import Problem
+from thalweg.cost.objectives import MODELS
+from thalweg.planners.search.problem import Problem
 
 EXACT = 256
 """Up to so many sites each is described by its costs to all others, beyond by those to landmarks."""

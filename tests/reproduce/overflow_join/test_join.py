@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 
 from thalweg.errors import UserError
-from thalweg.kernel.budget import fixed_bytes
 from thalweg.kernel.keys import buckets
 from thalweg.kernel.nway import Delta, InputSpec
-from thalweg.kernel.overflow import Joined, OverflowJoin
 from thalweg.kernel.spill import SpillFolder
-from thalweg.kernel.together import Probe, propagated
 from thalweg.kernel.window import NEVER
+from thalweg.reproduce.overflow_join.budget import fixed_bytes
+from thalweg.reproduce.overflow_join.join import Joined, OverflowJoin
+from thalweg.reproduce.overflow_join.together import Probe, propagated
 
 
 class Steps:

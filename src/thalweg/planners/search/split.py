@@ -10,17 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from thalweg.cost.masks import mask_of, members
 from thalweg.cost.mjoin import store_or_discard, work_in_all
 from thalweg.cost.operations import USUAL, prices
 from thalweg.cost.rates import Rates
 from thalweg.cost.splitting import Inputs, Moment, Operations, Shape, Work, mask_in
-from thalweg.plan.deployment import Deployment, Edge, Operator
-from thalweg.planners.problem import Problem
-from thalweg.planners.shapes import MOST, STEPWISE, Chosen, cheapest, cheapest_binary, depth, single
-from thalweg.planners.tree import Builder
+from thalweg.plan.deployment import Deployment, Edge
+from thalweg.plan.operators import Join, JoinTree, Operator, PaperCosts
+from thalweg.planners.search.problem import Problem
+from thalweg.planners.search.shapes import MOST, STEPWISE, Chosen, cheapest, cheapest_binary, depth, single
+from thalweg.planners.search.tree import Builder
 from thalweg.query.model import Expr
 from thalweg.query.tree import Node, join_tree
 
@@ -41,7 +41,7 @@ def split_joins(problem: Problem, deployment: Deployment, mode: str) -> Deployme
     """The deployment with each join as it is best run, and why; with a warning where it is too much work."""
     pass_ = _Pass(problem, deployment, mode)
     for operator in deployment.operators:
-        if operator.kind == "join":
+        if isinstance(operator, Join):
             pass_.join(operator)
     return pass_.done()
 
@@ -75,7 +75,7 @@ class _Pass:
             tuple(o for made in self.operators.values() for o in made), tuple(self.edges.values())
         )
 
-    def join(self, operator: Operator) -> None:
+    def join(self, operator: Join) -> None:
         """Decide on one join, and put a tree in its place or write down why not."""
         groups = self._groups(operator)
         masks = list(groups)
@@ -87,33 +87,31 @@ class _Pass:
         for node in nodes:
             parts = [masks[int(i)] if isinstance(i, str) else _inside(nodes[i], masks) for i in node.inputs]
             choices.append(self._choose(parts, self._shares(operator, groups, parts)))
-        details = {**self._reason(groups, choices), **self._warning(choices)}
+        decided = replace(operator, split=self._trees(groups, choices), warning=self._warning(choices))
         if all(_flat(choice.shape) for choice in choices):
-            self.operators[operator.id] = [replace(operator, details={**operator.details, **details})]
+            self.operators[operator.id] = [decided]
         else:
-            self._replace(operator, groups, _expanded(nodes, [c.shape for c in choices]), details)
+            self._replace(decided, groups, _expanded(nodes, [c.shape for c in choices]))
 
-    def _reason(self, groups: Mapping[int, Sequence[str]], choices: Sequence[_Choice]) -> dict[str, Any]:
+    def _trees(self, groups: Mapping[int, Sequence[str]], choices: Sequence[_Choice]) -> tuple[JoinTree, ...]:
         """How an operator is run, and why."""
-        told = [choice.about for choice in choices if choice.about]
-        if told:
-            return {"split": told[0] if len(told) == 1 else told}
+        if told := tuple(choice.tree for choice in choices if choice.tree):
+            return told
         because = "asked for" if self.mode == BINARY and len(groups) < 3 else ""
         if self.mode == AUTO and len(groups) > 2:
             many = f"trees of more than {STEPWISE} inputs are not searched" if len(groups) > STEPWISE else ""
             because = self.assumed or many
         tree = _text(tuple(range(len(groups))), self._labels(groups))
-        return {"split": {"tree": tree, "because": because}} if because else {}
+        return (JoinTree(tree=tree, because=because),) if because else ()
 
-    def _warning(self, choices: Sequence[_Choice]) -> dict[str, Any]:
+    def _warning(self, choices: Sequence[_Choice]) -> str | None:
         """MJoin 3.6: what arrives faster than it is joined piles up; not told of what is only assumed."""
         seconds = sum(choice.seconds for choice in choices)
         if seconds <= 1 or self.assumed:
-            return {}
-        much = f"takes {seconds:.3g} seconds of work a second"
-        return {"warning": f"{much}: with fewer cores than that a backlog grows"}
+            return None
+        return f"takes {seconds:.3g} seconds of work a second: with fewer cores than that a backlog grows"
 
-    def _groups(self, operator: Operator) -> dict[int, list[str]]:
+    def _groups(self, operator: Join) -> dict[int, list[str]]:
         """The inputs by the set of streams that each brings; parts of a key space are one."""
         groups: dict[int, list[str]] = {}
         for i in operator.inputs:
@@ -134,7 +132,7 @@ class _Pass:
         return join_tree([str(n) for n in range(len(masks))], within)
 
     def _shares(
-        self, operator: Operator, groups: Mapping[int, Sequence[str]], parts: Sequence[int]
+        self, operator: Join, groups: Mapping[int, Sequence[str]], parts: Sequence[int]
     ) -> list[float]:
         """How much of each input arrives here: in a plan by parts of a key space it is not all."""
         shares = []
@@ -160,28 +158,26 @@ class _Pass:
         else:
             least, best = cheapest(work, self.each), cheapest(work, self.each, STAGE_S)
             because = _because(one, least, best, labels)
-        return _Choice(best.shape, best.seconds, _about(work, labels, best, one, binary, because, self.each))
+        return _Choice(best.shape, best.seconds, _tree(work, labels, best, one, binary, because, self.each))
 
-    def _replace(
-        self, operator: Operator, groups: Mapping[int, Sequence[str]], tree: Shape, details: Mapping[str, Any]
-    ) -> None:
+    def _replace(self, operator: Join, groups: Mapping[int, Sequence[str]], tree: Shape) -> None:
         """A tree of joins in the place of one; the last keeps its name for all that read it."""
         masks = list(groups)
         for i in operator.inputs:
             del self.edges[i, operator.id]
-        made: list[Operator] = []
+        made: list[Join] = []
         self._made(operator, tree, masks, groups, made)
-        details = {**made[-1].details, **details}
-        made[-1] = replace(made[-1], details=details, work_s=operator.work_s)
-        self.operators[operator.id] = made
+        work, split, warning = operator.work_s, operator.split, operator.warning
+        made[-1] = replace(made[-1], work_s=work, split=split, warning=warning)
+        self.operators[operator.id] = [*made]
 
     def _made(
         self,
-        operator: Operator,
+        operator: Join,
         tree: Shape,
         masks: Sequence[int],
         groups: Mapping[int, Sequence[str]],
-        made: list[Operator],
+        made: list[Join],
         top: bool = True,
     ) -> str:
         assert not isinstance(tree, int)
@@ -200,12 +196,7 @@ class _Pass:
         for edge in edges:
             inputs.append(edge.source)
             self.edges[edge.source, name] = replace(edge, target=name)
-        union = mask_of(n for s in sets for n in members(s))
-        details = Builder(self.problem).describe(union, sets)
-        kept = {k: v for k, v in operator.details.items() if k not in ("streams", "on", "conditions")}
-        made.append(
-            Operator(name, "join", operator.site, tuple(inputs), {**details, **(kept if top else {})})
-        )
+        made.append(Builder(self.problem).joined(name, operator.site, inputs, sets))
         return name
 
     def _fresh(self, id_: str, n: int) -> str:
@@ -215,11 +206,11 @@ class _Pass:
 
 @dataclass(frozen=True)
 class _Choice:
-    """How the inputs of one join are to meet, the work, and what it was decided by, if there was a choice."""
+    """How the inputs of one join meet, the work, and the reasons if there was a choice."""
 
     shape: Shape
     seconds: float
-    about: Mapping[str, Any] | None = None
+    tree: JoinTree | None = None
 
 
 def _because(one: Chosen, least: Chosen, best: Chosen, labels: Sequence[str]) -> str:
@@ -233,7 +224,7 @@ def _because(one: Chosen, least: Chosen, best: Chosen, labels: Sequence[str]) ->
     return f"no tree of smaller joins{tried} is less work"
 
 
-def _about(
+def _tree(
     work: Work,
     labels: Sequence[str],
     best: Chosen,
@@ -241,8 +232,8 @@ def _about(
     binary: Chosen,
     because: str,
     each: Operations,
-) -> dict[str, Any]:
-    """What a choice was decided by; beside it what the paper's own expressions say."""
+) -> JoinTree:
+    """The chosen tree with its reasons, and the result of the paper's own formulas."""
     assert not isinstance(binary.shape, int)
     low, high = map(mask_in, binary.shape)
     paper = store_or_discard(work, (low, high), each)
@@ -252,13 +243,9 @@ def _about(
         "chosen": best.seconds,
     }
     says = "split" if paper.splits else "one operator"
-    theirs = {"S": paper.store, "D": paper.discard, "work_s": work_in_all(work, each)}
-    return {
-        "tree": _text(best.shape, labels),
-        "because": because,
-        "work_s": _short(seconds),
-        "mjoin": {**_short(theirs), "says": says},
-    }
+    theirs = {"store": paper.store, "recompute": paper.discard, "work_s": work_in_all(work, each)}
+    mjoin = PaperCosts(says=says, **_short(theirs))
+    return JoinTree(tree=_text(best.shape, labels), because=because, work_s=_short(seconds), mjoin=mjoin)
 
 
 def _assumed(rates: Rates) -> str:

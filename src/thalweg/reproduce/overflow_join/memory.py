@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from thalweg.kernel.budget import window_bytes
 from thalweg.kernel.columns import FixedColumn
-from thalweg.kernel.disk import Tuples, join_tuples
 from thalweg.kernel.keys import buckets
 from thalweg.kernel.nway import Delta, InputSpec, NWayJoin, Probing
 from thalweg.kernel.window import NEVER, Window
+from thalweg.reproduce.overflow_join.budget import window_bytes
+from thalweg.reproduce.overflow_join.disk import Tuples, join_tuples
 
 
 def ticked(delta: Delta, arrival: np.ndarray) -> Delta:

@@ -12,20 +12,18 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Any
 
 from thalweg.cost.masks import mask_of, members
 from thalweg.cost.price import shipment_key
 from thalweg.cost.rates import Rates, passes
 from thalweg.cost.stats import Statistics
 from thalweg.cost.widths import Widths
-from thalweg.plan.deployment import TUPLES, Deployment, Edge, Operator
-from thalweg.planners.problem import Problem
-from thalweg.planners.views import Gap, View, gap, labels, widened
+from thalweg.plan import operators as ops
+from thalweg.plan.deployment import TUPLES, Deployment, Edge
+from thalweg.planners.search.problem import Problem
+from thalweg.planners.search.views import Gap, View, gap, labels, widened
 from thalweg.query.model import Expr, Query
 
-_PARTIAL = ("split", "step", "reduce", "match", "keys")
-_NOTHING = ("widen", "sink")
 WIDENING = "more"
 """What an edge carries that only adds to one deployed before."""
 
@@ -76,54 +74,60 @@ class Offer:
     more: tuple[More, ...]
     filter_s: float
 
-    def operators(self) -> tuple[list[Operator], list[Edge]]:
+    def operators(self) -> tuple[list[ops.Operator], list[Edge]]:
         """The reference, what is widened for it, and the filter after it; the last one's output is used."""
         entry, name = self.entry, self.entry.of.query.name
         aliases = tuple(self.query.aliases[i] for i in members(self.mask))
         flow = entry.of.rates.flow(entry.mask)
         made, edges = self._widened()
-        inputs = tuple(o.id for o in made if o.details["operator"] == entry.operator)
+        inputs = tuple(o.id for o in made if isinstance(o, ops.Widen) and o.operator == entry.operator)
         reference = f"{name}.{entry.operator} at {entry.site} as {' '.join(aliases)}"
         edges += [Edge(i, reference, entry.site, entry.site, aliases, flow.rate, flow.bytes) for i in inputs]
-        about: dict[str, Any] = {"query": name, "operator": entry.operator, "streams": list(aliases)}
-        if self.gap.lacking:
-            about["columns_added"] = {n: sorted(c) for n, c in self.gap.lacking.items()}
-        if self.gap.weaker:
-            about["filters_widened"] = {n: sorted(f) for n, f in self.gap.weaker.items()}
-        made.append(Operator(reference, "reuse", entry.site, inputs, about))
-        if self.gap.filters or self.gap.windows:
-            after = Operator(
-                f"{reference}, filtered", "filter", entry.site, (reference,), self._after(), self.filter_s
+        made.append(
+            ops.Reuse(
+                reference,
+                entry.site,
+                inputs,
+                query=name,
+                operator=entry.operator,
+                streams=aliases,
+                columns_added={n: tuple(sorted(c)) for n, c in self.gap.lacking.items()},
+                filters_widened={n: tuple(sorted(f)) for n, f in self.gap.weaker.items()},
             )
+        )
+        if self.gap.filters or self.gap.windows:
+            after = self._filter(reference)
             edges.append(Edge(reference, after.id, entry.site, entry.site, aliases, flow.rate, flow.bytes))
             made.append(after)
         return made, edges
 
-    def _after(self) -> dict[str, Any]:
-        """What is filtered away, in the query's own names."""
+    def _filter(self, reference: str) -> ops.Filter:
+        """The filter after a reference, in the query's own names."""
         alias = {label: a for a, label in labels(self.query, self.mask).items()}
 
         def named(label: str, column: str) -> str:
             return Expr.column(alias[label], column).sql
 
-        details: dict[str, Any] = {"filters": [Expr(f).rename(named) for f in self.gap.filters]}
-        if self.gap.windows:
-            windows = {a: self.query.input(a).window for a in alias.values()}
-            details["windows"] = {a: f"{w.kind} {w.size}" for a, w in windows.items()}
-        return details
+        windows = {a: self.query.input(a).window for a in alias.values()} if self.gap.windows else {}
+        return ops.Filter(
+            f"{reference}, filtered",
+            self.entry.site,
+            (reference,),
+            filters=tuple(Expr(f).rename(named) for f in self.gap.filters),
+            windows={a: f"{w.kind} {w.size}" for a, w in windows.items()},
+            work_s=self.filter_s,
+        )
 
-    def _widened(self) -> tuple[list[Operator], list[Edge]]:
+    def _widened(self) -> tuple[list[ops.Operator], list[Edge]]:
         deployment, name = self.entry.of.deployment, self.entry.of.query.name
         ids = list(dict.fromkeys(i for m in self.more for i in (m.edge.source, m.edge.target)))
-        made = []
+        made: list[ops.Operator] = []
         for id_ in ids:
             into = [m for m in self.more if m.edge.target == id_]
             inputs = tuple(f"{name}.{m.edge.source} widened" for m in into)
             work = max((m.work_s for m in into), default=0.0)
-            about = {"query": name, "operator": id_}
-            made.append(
-                Operator(f"{name}.{id_} widened", "widen", deployment.operator(id_).site, inputs, about, work)
-            )
+            id_widened, site = f"{name}.{id_} widened", deployment.operator(id_).site
+            made.append(ops.Widen(id_widened, site, inputs, query=name, operator=id_, work_s=work))
         edges = []
         for m in self.more:
             e = m.edge
@@ -154,7 +158,7 @@ class Deployed:
             for site in _sites(running.deployment, operator):
                 self._enter(Entry(running, operator.id, mask, site, view))
         for operator in running.deployment.operators:
-            if operator.kind == "reuse":
+            if isinstance(operator, ops.Reuse):
                 self._widen(operator)
 
     def offers(self, problem: Problem) -> list[Offer]:
@@ -176,34 +180,31 @@ class Deployed:
                             found.append(offer)
         return found
 
-    def upstream(self, deployment: Deployment) -> dict[object, Edge]:
-        """What others ship for the operators that a deployment refers to, each shipment once."""
+    def upstream(self, operators: Iterable[ops.Operator]) -> dict[object, Edge]:
+        """What other queries ship for the outputs that some operators reuse, each shipment once."""
         found: dict[object, Edge] = {}
-        for operator in deployment.operators:
-            if operator.kind != "reuse":
+        for operator in operators:
+            if not isinstance(operator, ops.Reuse):
                 continue
-            running = self.running[operator.details["query"]]
-            inside = _above(running.deployment, operator.details["operator"])
+            running = self.running[operator.query]
+            inside = _above(running.deployment, operator.operator)
             by_id = {o.id: o for o in running.deployment.operators}
             for edge in running.deployment.edges:
-                to_it = edge.source == operator.details["operator"] and edge.target_site == operator.site
+                to_it = edge.source == operator.operator and edge.target_site == operator.site
                 if (edge.target in inside or to_it) and edge.source_site != edge.target_site:
                     key = (running.query.name, shipment_key(by_id[edge.source], edge))
                     if key not in found or found[key].bytes_per_s < edge.bytes_per_s:
                         found[key] = edge
-            part = [o for o in running.deployment.operators if o.id in inside]
-            if any(o.kind == "reuse" for o in part):
-                below = Deployment(tuple(Operator(o.id, o.kind, o.site, (), o.details) for o in part), ())
-                found |= self.upstream(below)
+            found |= self.upstream(by_id[i] for i in inside)
         return found
 
     def work(self, deployment: Deployment) -> float:
         """The work of others' operators that a deployment refers to."""
         seen: dict[tuple[str, str], float] = {}
         for operator in deployment.operators:
-            if operator.kind == "reuse":
-                running = self.running[operator.details["query"]]
-                for id_ in _above(running.deployment, operator.details["operator"]):
+            if isinstance(operator, ops.Reuse):
+                running = self.running[operator.query]
+                for id_ in _above(running.deployment, operator.operator):
                     seen[running.query.name, id_] = running.deployment.operator(id_).work_s
         return sum(seen.values())
 
@@ -211,42 +212,41 @@ class Deployed:
         streams = tuple(sorted(n.split("#")[0] for n in entry.view.labels))
         self.entries.setdefault(streams, {}).setdefault((entry.view.key, entry.site), entry)
 
-    def _widen(self, operator: Operator) -> None:
+    def _widen(self, operator: ops.Reuse) -> None:
         """What was widened for one query is wider for all that come after."""
-        about = operator.details
-        if not {"columns_added", "filters_widened"} & about.keys():
-            return
         lacking, weaker = (
-            {n: frozenset(c) for n, c in about.get(key, {}).items()}
-            for key in ("columns_added", "filters_widened")
+            {n: frozenset(c) for n, c in added.items()}
+            for added in (operator.columns_added, operator.filters_widened)
         )
+        if not lacking and not weaker:
+            return
         for by_key in list(self.entries.values()):
             for key, entry in list(by_key.items()):
                 same = (entry.of.query.name, entry.operator, entry.site)
-                if same == (about["query"], about["operator"], operator.site):
+                if same == (operator.query, operator.operator, operator.site):
                     del by_key[key]
                     wider = widened(entry.view, Gap((), False, lacking, weaker))
                     self._enter(replace(entry, view=wider))
 
 
-def _whole_outputs(running: Running) -> list[tuple[Operator, int]]:
+def _whole_outputs(running: Running) -> list[tuple[ops.Operator, int]]:
     """The operators whose output is all of a view, not a part of its key space or of its heads."""
     deployment = running.deployment
     partial: set[str] = set()
     found = []
     for operator in deployment.operators:  # inputs come before those that read them
-        if operator.kind in _PARTIAL or not partial.isdisjoint(operator.inputs):
+        if isinstance(operator, ops.Split | ops.OneWay | ops.Keys) or not partial.isdisjoint(operator.inputs):
             partial.add(operator.id)
-        if operator.kind in _NOTHING or operator.id in partial:
+        if isinstance(operator, ops.Widen | ops.Sink) or operator.id in partial:
             continue
         out = [e for e in deployment.edges if e.source == operator.id and e.carries == TUPLES]
-        filtered = any(deployment.operator(e.target).kind == "filter" for e in out)
+        filtered = any(isinstance(deployment.operator(e.target), ops.Filter) for e in out)
         if out and not filtered:
             found.append((operator, running.mask(out[0].streams)))
     return found
 
 
-def _sites(deployment: Deployment, operator: Operator) -> list[str]:
+def _sites(deployment: Deployment, operator: ops.Operator) -> list[str]:
     """Where an operator's output is: at its own site, and where it is shipped whole."""
     out = [e for e in deployment.edges if e.source == operator.id and e.carries == TUPLES]
     return list(dict.fromkeys([operator.site, *(e.target_site for e in out)]))
@@ -299,7 +299,7 @@ def _widening(entry: Entry, between: Gap, statistics: Statistics) -> tuple[More,
     if entry.site != deployment.operator(entry.operator).site:
         return None  # a copy elsewhere would have to be widened on its way as well
     inside = _above(deployment, entry.operator)
-    if any(deployment.operator(i).kind not in ("source", "join") for i in inside):
+    if not all(isinstance(deployment.operator(i), ops.Source | ops.Join) for i in inside):
         return None
     number = {label: old.aliases.index(a) for a, label in labels(entry.of.query, entry.mask).items()}
     grown = dict.fromkeys(members(entry.mask), 1.0)

@@ -7,17 +7,17 @@ may be made by several trees, each for its part of a key space.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from thalweg.cost.masks import mask_of, members
+from thalweg.cost.objectives import join_work
 from thalweg.cost.rates import LARGEST, Rates
-from thalweg.cost.time import join_work
-from thalweg.plan.deployment import Deployment, Edge, Operator
+from thalweg.plan import operators as ops
+from thalweg.plan.deployment import Deployment, Edge
 from thalweg.plan.selectors import Selector
-from thalweg.planners.problem import Problem, many_objects
-from thalweg.planners.reuse import Offer
+from thalweg.planners.search.problem import Problem, many_objects
+from thalweg.planners.search.reuse import Offer
 
 
 @dataclass(frozen=True)
@@ -104,13 +104,13 @@ class Builder:
     """Gathers operators and the edges between them."""
 
     problem: Problem
-    operators: dict[str, Operator] = field(default_factory=dict)
+    operators: dict[str, ops.Operator] = field(default_factory=dict)
     edges: list[Edge] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.classes = self.problem.rates.keys
         self._counts: Counter[str] = Counter()
-        self._details: dict[tuple[int, ...], dict[str, Any]] = {}
+        self._joins: dict[tuple[int, ...], ops.Join] = {}
         number = {a: i for i, a in enumerate(self.problem.query.aliases)}
         self._classes_of: list[list[int]] = [[] for _ in number]
         for c, by_alias in enumerate(self.classes):
@@ -150,11 +150,9 @@ class Builder:
     def source(self, stream: int) -> Built:
         """A stream where it arises, filtered."""
         one = self.problem.query.inputs[stream]
-        details: dict[str, Any] = {"stream": one.stream}
-        if one.filters:
-            details["filters"] = [f.sql for f in one.filters]
         if one.alias not in self.operators:
-            self.add(Operator(one.alias, "source", self.problem.rates.sites[stream], (), details))
+            site, filters = self.problem.rates.sites[stream], tuple(f.sql for f in one.filters)
+            self.add(ops.Source(one.alias, site, stream=one.stream, filters=filters))
         return Built(one.alias, 1 << stream, self.problem.rates)
 
     def split(self, whole: Built, part: Part) -> Built:
@@ -162,42 +160,37 @@ class Builder:
         name = f"{whole.id}#{part.selector.part}"
         key = next(part.keys[a] for a in whole.rates.names(whole.mask) if a in part.keys)
         site = self.operators[whole.id].site
-        details = {"key": key, **part.selector.to_json()}
-        self.add(Operator(name, "split", site, (whole.id,), details), [whole])
+        self.add(ops.Split(name, site, (whole.id,), key=key, selector=part.selector), [whole])
         return Built(name, whole.mask, part.rates)
 
-    def join(self, inputs: Sequence[Built], site: int, rates: Rates, name: str = "") -> Built:
+    def join(self, inputs: Sequence[Built], site: int, rates: Rates) -> Built:
         """An N-way join on every equality among its inputs, and the conditions that it can decide first."""
         mask = 0
         for one in inputs:
             mask |= one.mask
         sets = list(dict.fromkeys(one.mask for one in inputs))  # parts of one input have the same streams
-        # Parts of the key space join the same sets again and again: what can be is made once.
-        details = self._details.get(tuple(sets))
-        if details is None:
-            details = self._details[tuple(sets)] = self.describe(mask, sets)
-        work = min(join_work(rates, sets, self.problem.catalog.costs), LARGEST)
-        name = name or self.fresh("join")
-        self.add(
-            Operator(
-                name, "join", self.problem.network.sites[site], tuple(i.id for i in inputs), details, work
-            ),
-            inputs,
+        joined = self.joined(
+            self.fresh("join"), self.problem.network.sites[site], [i.id for i in inputs], sets
         )
-        return Built(name, mask, rates)
+        work = min(join_work(rates, sets, self.problem.catalog.costs), LARGEST)
+        self.add(replace(joined, work_s=work), inputs)
+        return Built(joined.id, mask, rates)
 
-    def describe(self, mask: int, sets: Sequence[int]) -> dict[str, Any]:
-        """What a join of some sets of streams is told: its streams, attributes and conditions."""
-        rates = self.problem.rates
-        details: dict[str, Any] = {"streams": list(rates.names(mask)), "on": self._on(sets, rates)}
-        decided = [
-            c.sql for c, read in self._conditions if not read & ~mask and all(read & ~one for one in sets)
-        ]
-        if decided:
-            details["conditions"] = decided
-        return details
+    def joined(self, id_: str, site: str, inputs: Iterable[str], sets: Sequence[int]) -> ops.Join:
+        """The join operator for inputs that bring some sets of streams."""
+        # Parts of the key space join the same sets again and again.
+        if (like := self._joins.get(tuple(sets))) is not None:
+            return replace(like, id=id_, site=site, inputs=tuple(inputs))
+        mask = 0
+        for one in sets:
+            mask |= one
+        decided = (c.sql for c, r in self._conditions if not r & ~mask and all(r & ~one for one in sets))
+        streams, on = self.problem.rates.names(mask), self._on(sets, self.problem.rates)
+        made = ops.Join(id_, site, tuple(inputs), streams=streams, on=on, conditions=tuple(decided))
+        self._joins[tuple(sets)] = made
+        return made
 
-    def _on(self, sets: Sequence[int], rates: Rates) -> list[dict[str, list[str]]]:
+    def _on(self, sets: Sequence[int], rates: Rates) -> ops.On:
         """For each attribute that connects inputs, one stream of each that has it, and its expressions."""
         largest = max(sets, key=int.bit_count)
         touched = sorted({c for s in sets if s != largest for i in members(s) for c in self._classes_of[i]})
@@ -206,17 +199,17 @@ class Builder:
             met = [s & rates.classes[c].mask for s in sets if s & rates.classes[c].mask]
             if len(met) > 1:
                 names = [rates.aliases[(m & -m).bit_length() - 1] for m in met]
-                found.append({a: [e.sql for e in self.classes[c][a]] for a in names})
-        return found
+                found.append({a: tuple(e.sql for e in self.classes[c][a]) for a in names})
+        return tuple(found)
 
     def reuse(self, offer: Offer) -> str:
         """A reference to another query's operator, widened and filtered as this query needs it."""
-        operators, edges = offer.operators()
-        for operator in operators:
+        made, edges = offer.operators()
+        for operator in made:
             self.operators.setdefault(operator.id, operator)
         known = {(e.source, e.target) for e in self.edges}
         self.edges += [e for e in edges if (e.source, e.target) not in known]
-        return operators[-1].id
+        return made[-1].id
 
     def sink(self, tops: Sequence[Built]) -> None:
         """Where the results end: at the site they are to be delivered to, or at each where they arise."""
@@ -229,9 +222,9 @@ class Builder:
             here = [t for t in tops if len(sites) == 1 or self.operators[t.id].site == site]
             id_ = name if len(sites) == 1 else f"{name}@{site}"
             inputs = tuple(t.id for t in here)
-            self.add(Operator(id_, "sink", site, inputs, {"query": self.problem.query.name}), here)
+            self.add(ops.Sink(id_, site, inputs, query=self.problem.query.name), here)
 
-    def add(self, operator: Operator, inputs: Sequence[Built] = ()) -> None:
+    def add(self, operator: ops.Operator, inputs: Sequence[Built] = ()) -> None:
         self.operators[operator.id] = operator
         for one in inputs:
             flow = one.rates.flow(one.mask)

@@ -12,11 +12,21 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from tests.kernel.overflowing import COLUMNS, Result, Row, Run, brute, delta, drive, drive_live, spec
+from tests.reproduce.overflow_join.cases import (
+    COLUMNS,
+    Result,
+    Row,
+    Run,
+    brute,
+    delta,
+    drive,
+    drive_live,
+    spec,
+)
 from thalweg.kernel.nway import Delta, InputSpec
-from thalweg.kernel.overflow import Joined, OverflowJoin, Policy
 from thalweg.kernel.spill import SpillFolder
 from thalweg.kernel.window import NEVER
+from thalweg.reproduce.overflow_join.join import Joined, OverflowJoin, Policy
 
 
 def random_streams(
