@@ -146,9 +146,9 @@ def _run(
         )
     kinds = {df.isStreaming for df in streams.values()}
     if len(kinds) != 1:
-        live = [a for a, df in streams.items() if df.isStreaming]
+        streaming = [a for a, df in streams.items() if df.isStreaming]
         raise UserError(
-            f"some streams are live ({', '.join(live)}) and others are static",
+            f"some streams are live ({', '.join(streaming)}) and others are static",
             where=query.where,
             remedy="give all as streaming or all as static DataFrames",
         )

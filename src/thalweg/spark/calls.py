@@ -94,10 +94,11 @@ def _messages(out: Iterable[Message | Results | Report], group: int) -> Iterator
     """Output as messages for a later stage; each has a frame of its own."""
     for one in out:
         if isinstance(one, Results):
-            one = Message(group, str(one.query), Kind.RESULTS, one.batch.num_rows, batch=one.batch)
+            yield frame([Message(group, str(one.query), Kind.RESULTS, one.batch.num_rows, batch=one.batch)])
         elif isinstance(one, Report):
-            one = Message(group, "", Kind.REPORT, data=one.to_json().encode())
-        yield frame([one])
+            yield frame([Message(group, "", Kind.REPORT, data=one.to_json().encode())])
+        else:
+            yield frame([one])
 
 
 def _bucket(hosting: Hosting, group: int, store: Store) -> Bucket:

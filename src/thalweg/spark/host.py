@@ -4,9 +4,10 @@
                     ├─ stages of key ──┤
     inbox ──────────┘   groups         └ drafts ─> exchanges ─> inbox, of the next batch
 
-Its inputs are the sites' own streams and one inbox for all that is sent to them. What it runs is data: workers
-read the program of their batch, so another program can take over between two batches. The Spark query is tied
-to the queries (which columns and conditions Spark evaluates) and to the number of stages, not to a plan.
+Its inputs are the sites' own streams and one inbox for all parcels that are sent to them. What it runs is
+data: workers read the program of their batch, so another program can take over between two batches. The Spark
+query is tied to the queries (the columns and conditions that Spark evaluates) and to the number of stages, not
+to a plan.
 """
 
 from __future__ import annotations

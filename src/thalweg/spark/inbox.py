@@ -36,7 +36,7 @@ _SLICE_S = 0.1  # how long something that arrives earlier than what is waited fo
 
 @dataclass(frozen=True)
 class InboxOptions:
-    """What an inbox is told: the folder of all exchanges, the run, the sites it serves, the folder of programs."""
+    """What an inbox is told: the folders of exchanges and programs, the run, and the sites it serves."""
 
     root: Path
     run: str
@@ -75,7 +75,8 @@ class Inbox(DataSource):
     """The data source.
 
         spark.dataSource.register(Inbox)
-        spark.readStream.format(Inbox.name()).options(**InboxOptions(root, run, sites, programs).texts()).load()
+        options = InboxOptions(root, run, sites, programs).texts()
+        spark.readStream.format(Inbox.name()).options(**options).load()
 
     A query must use the frame once: for each use Spark makes a reader of its own, and files that one of them
     has committed are gone for the others.

@@ -55,7 +55,10 @@ class MapStore:
 
 
 class KeyGroups(StatefulProcessor):
-    """Calls the operators of each bucket. Messages for a later stage pass through; `output` is the last one's."""
+    """Calls the operators of each bucket. Messages for a later stage pass through.
+
+    `output` is how results leave the last stage.
+    """
 
     def __init__(self, hosting: Hosting, stage: int, output: ResultRows | None) -> None:
         self.hosting, self.stage, self.output = hosting, stage, output

@@ -1,4 +1,7 @@
-"""What the sites of an application run, from which batch on. Light: Spark loads it into processes that only plan."""
+"""What the sites of an application run, from which batch on.
+
+The module is light: Spark loads it into processes that only plan.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ _FILE = re.compile(r"(\d{9})\.json")
 
 @dataclass(frozen=True)
 class Programs:
-    """What the sites run: in a folder of files, each named by the first batch it holds for; or always the same.
+    """What the sites run: a folder of files, each named by its first batch; or always the same program.
 
     Workers read the program of their batch, so a repeat of a batch sees the program of the first attempt.
     """

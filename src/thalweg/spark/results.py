@@ -24,7 +24,7 @@ from thalweg.operators.spec import START
 from thalweg.query.model import RESULT_TIME, quoted
 from thalweg.query.rename import rename
 from thalweg.spark.typing import arrow_schema
-from thalweg.wire.message import dump, load, pieces
+from thalweg.wire.message import Message, dump, load, pieces
 
 Schemas = Mapping[str, t.StructType]
 """The columns of each stream."""
@@ -53,13 +53,14 @@ _REPORT = "report"  # a column of the flow: a report of the operators, and NULL 
 class ResultRows(Protocol):
     """How results and reports leave the last stage, as rows of a schema."""
 
-    schema: t.StructType
+    @property
+    def schema(self) -> t.StructType: ...
 
     @property
     def arrow(self) -> pa.Schema:
         """The schema, as Arrow has it."""
 
-    def frames(self, out: Iterable[Results | Report]) -> Iterator[pd.DataFrame]:
+    def frames(self, out: Iterable[Message | Results | Report]) -> Iterator[pd.DataFrame]:
         """Results and reports as rows of the schema."""
 
     def rows(self, flow: DataFrame, number: int) -> DataFrame:
@@ -102,12 +103,12 @@ class Columns:
     def arrow(self) -> pa.Schema:
         return arrow_schema(self.schema)
 
-    def frames(self, out: Iterable[Results | Report]) -> Iterator[pd.DataFrame]:
+    def frames(self, out: Iterable[Message | Results | Report]) -> Iterator[pd.DataFrame]:
         said = []  # every frame costs Spark time, so reports share one, at the end
         for one in out:
             if isinstance(one, Report):
                 said.append(one.to_json())
-            else:
+            elif isinstance(one, Results):
                 nulls = pa.nulls(one.batch.num_rows, pa.string())
                 yield self._frame([nulls, *(_numbers(one.batch.column(name)) for name in self.fields)])
         if said:
@@ -136,23 +137,26 @@ class Packed:
 
     fields: tuple[tuple[str, ...], ...]
     kinds: tuple[tuple[t.DataType, ...], ...]
-    schema: t.StructType = t.StructType(
-        [
-            t.StructField(_REPORT, t.StringType()),
-            t.StructField("query", t.IntegerType()),
-            t.StructField("data", t.BinaryType()),
-        ]
-    )
+
+    @property
+    def schema(self) -> t.StructType:
+        return t.StructType(
+            [
+                t.StructField(_REPORT, t.StringType()),
+                t.StructField("query", t.IntegerType()),
+                t.StructField("data", t.BinaryType()),
+            ]
+        )
 
     @property
     def arrow(self) -> pa.Schema:
         return arrow_schema(self.schema)
 
-    def frames(self, out: Iterable[Results | Report]) -> Iterator[pd.DataFrame]:
+    def frames(self, out: Iterable[Message | Results | Report]) -> Iterator[pd.DataFrame]:
         for one in out:
             if isinstance(one, Report):
                 yield self._frame([(one.to_json(), -1, b"")])
-            else:
+            elif isinstance(one, Results):
                 yield self._frame([(None, one.query, dump(part)) for part in pieces(one.batch, _PIECE)])
 
     def _frame(self, rows: list[tuple[str | None, int, bytes]]) -> pd.DataFrame:

@@ -14,7 +14,7 @@ from thalweg.plan.options import Shipped
 
 @dataclass
 class Totals:
-    """Counts that add up: rows by stream, results by query, payload by site, and what each edge has carried."""
+    """Counts that add up: rows by stream, results by query, payload by site, and the traffic of each edge."""
 
     read: dict[str, int] = field(default_factory=dict)
     late: dict[str, int] = field(default_factory=dict)
