@@ -15,7 +15,6 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from thalweg.kernel.spill import SpillFolder
 from thalweg.plan.document import Plan
@@ -34,13 +33,12 @@ from thalweg.spark.late import LateFiles
 from thalweg.spark.packets import ARROW, frame, labels, parse, record_batch
 from thalweg.spark.parcels import Edge
 from thalweg.spark.schema import PACKET
+from thalweg.spark.stateful import Lazy
 from thalweg.spark.typing import typed_query
 from thalweg.spark.unpack import Direct
 from thalweg.spark.worker import cache_of, check_place, forget_at_exit, settle
 
 _FLUSH_ROWS, _FLUSH_BYTES = 1 << 20, 1 << 28  # of a partition, about so much is held before it is packed
-KEY = t.StructType([t.StructField("k", t.LongType())])
-VALUE = t.StructType([t.StructField("v", t.BinaryType())])
 
 
 class MapStore:
@@ -60,8 +58,8 @@ class MapStore:
         self._state.removeKey((key,))
 
 
-class Processor(StatefulProcessor):
-    """What Spark calls for each group of packets; what is done with them is for `packets` to say."""
+class Processor:
+    """What is done with each group of packets; `Lazy` hands them over. Subclasses implement `packets`."""
 
     def __init__(self, partitions: int, late: LateFiles | None, direct: Direct | None) -> None:
         self.partitions, self._late = partitions, late
@@ -71,18 +69,11 @@ class Processor(StatefulProcessor):
     def packets(self, group: int, packets: Iterator[Packet], store: MapStore) -> Iterator[Packet]:
         """What comes out for the packets of a group."""
 
-    def init(self, handle: StatefulProcessorHandle) -> None:
+    def rows(self, key: Any, rows: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
+        """See `Hosted`."""
         settle()
-        self._state = handle.getMapState("thalweg", KEY, VALUE)
-
-    def handleInputRows(  # noqa: N802
-        self,
-        key: Any,
-        rows: Iterator[pd.DataFrame],
-        timerValues: Any,  # noqa: N803
-    ) -> Iterator[pd.DataFrame]:
         group = int(key[0])
-        packets = self.packets(group, parse(rows, group), MapStore(self._state))
+        packets = self.packets(group, parse(rows, group), MapStore(state))
         yield from self._frames(self._keep_late(packets, group))
 
     def _keep_late(self, packets: Iterable[Packet], group: int) -> Iterator[Packet]:
@@ -92,9 +83,6 @@ class Processor(StatefulProcessor):
                 yield replace(out, batch=None)
             else:
                 yield out
-
-    def close(self) -> None:
-        """Nothing to let go: what is cached stays for the next batch."""
 
 
 class _Joins(Processor):
@@ -227,7 +215,7 @@ def joined(
         if streaming:
             last = direct if number + 1 == len(job.stages) else None
             flow = groups.transformWithStateInPandas(
-                _Joins(f"{name}-{number}", specs, spill, partitions, late, last),
+                Lazy(_Joins(f"{name}-{number}", specs, spill, partitions, late, last)),
                 last.schema if last is not None else PACKET,
                 outputMode="Append",
                 timeMode="None",

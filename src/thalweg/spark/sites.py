@@ -44,6 +44,7 @@ from thalweg.spark.lists import Lists, batch_number
 from thalweg.spark.packets import labels
 from thalweg.spark.parcels import CONTROL, Edge
 from thalweg.spark.schema import PACKET
+from thalweg.spark.stateful import Lazy
 from thalweg.spark.typing import typed_query
 from thalweg.spark.unpack import Direct
 from thalweg.spark.worker import cache_of, check_place, forget_at_exit
@@ -181,7 +182,7 @@ class SiteHost:
             *(partitions_of(self.spark), late, direct),
         )
         return together.groupBy("group").transformWithStateInPandas(
-            processor,
+            Lazy(processor),
             direct.schema if direct is not None else PACKET,
             outputMode="Append",
             timeMode="None",
