@@ -20,13 +20,12 @@ def prepare(archive: bool = True) -> Path | None:
     """Returns the JVM's archive; None where it could not be made."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
-    from pyspark import SparkContext
-
     from thalweg.bench.data import Workload
     from thalweg.bench.watched import watched
     from thalweg.spark.daemon import warm
     from thalweg.spark.java import archive as place
     from thalweg.spark.java import record_classes
+    from thalweg.spark.session import end_java
 
     for name in COMMANDS:
         import_module(name)
@@ -39,11 +38,7 @@ def prepare(archive: bool = True) -> Path | None:
         few = Workload("few", keys=100, rate=100.0, tuples_per_stream=300, rows_per_batch=300)
         for where in ("one", "three"):
             watched(few, where, "simple", Path(home))
-        gateway = SparkContext._gateway
-        assert gateway is not None
-        gateway.shutdown()
-        gateway.proc.stdin.close()
-        gateway.proc.wait()
+        end_java()
         if not recorded.exists():
             return None
         kept.parent.mkdir(parents=True, exist_ok=True)

@@ -146,6 +146,16 @@ def _own_interrupt() -> Iterator[None]:
             signal.signal(signal.SIGINT, before)
 
 
+def end_java() -> None:
+    """End the JVM that this process has started, and wait until it is gone; no session is possible then."""
+    gateway = SparkContext._gateway
+    process = getattr(gateway, "proc", None)
+    if gateway is not None and process is not None:
+        gateway.shutdown()
+        process.stdin.close()
+        process.wait()
+
+
 def prepare(spark: SparkSession) -> None:
     """Make a session of the user's fit for a streaming join, or say what stands in the way."""
     provider = str(spark.conf.get(_PROVIDER, ""))

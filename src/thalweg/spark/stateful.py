@@ -30,7 +30,7 @@ class Lazy(StatefulProcessor):
     """Declares one map of numbers to bytes; the rest is loaded when rows come."""
 
     def __init__(self, hosted: Hosted) -> None:
-        self._pickled: bytes = cloudpickle.dumps(hosted)
+        self._pickled: bytes = cloudpickle.dumps(hosted)  # type: ignore[no-untyped-call]
         self._hosted: Hosted | None = None
 
     def init(self, handle: StatefulProcessorHandle) -> None:
