@@ -1,15 +1,19 @@
 """What Spark calls for each bucket of a key group.
 
-Spark also loads this class into a process of its own when a query starts, only to ask for the state it keeps.
-So the module is light; the work is in `calls`.
+Spark also loads a query's processor into a process of its own before the first batch, only to ask for the state
+it declares. Loading NumPy, pandas and the kernel there would take seconds for nothing. So this module is light:
+the work is in `calls`, and what it needs stays pickled until rows come.
 """
 
 from __future__ import annotations
 
+import functools
+import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pyspark import cloudpickle
 from pyspark.sql import types as t
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
@@ -61,7 +65,7 @@ class KeyGroups(StatefulProcessor):
     """
 
     def __init__(self, hosting: Hosting, stage: int, output: ResultRows | None) -> None:
-        self.hosting, self.stage, self.output = hosting, stage, output
+        self._pickled: bytes = cloudpickle.dumps((hosting, stage, output))  # type: ignore[no-untyped-call]
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._state = handle.getMapState("thalweg", KEY, VALUE)
@@ -74,7 +78,13 @@ class KeyGroups(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         from thalweg.spark.calls import frames
 
-        return frames(self.hosting, self.stage, self.output, int(key[0]), rows, MapStore(self._state))
+        return frames(*_loaded(self._pickled), int(key[0]), rows, MapStore(self._state))
 
     def close(self) -> None:
         """Nothing to let go: caches stay for the next batch."""
+
+
+@functools.lru_cache(maxsize=16)
+def _loaded(pickled: bytes) -> tuple[Hosting, int, ResultRows | None]:
+    found: tuple[Hosting, int, ResultRows | None] = pickle.loads(pickled)
+    return found
