@@ -105,8 +105,8 @@ class Figures:
 
     @property
     def times_less(self) -> float | None:
-        """The payload of the central plan, as a multiple of the live plan's."""
-        return self.central.flow.payload / self.live.flow.payload if self.live.flow.payload else None
+        """All bytes that the central plan sends between sites, as a multiple of the live plan's."""
+        return self.central.flow.bytes / self.live.flow.bytes if self.live.flow.bytes else None
 
     def to_json(self) -> dict[str, Any]:
         latency, times = self.latency, self.times_less

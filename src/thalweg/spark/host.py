@@ -15,6 +15,7 @@ from __future__ import annotations
 import uuid
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -159,6 +160,7 @@ class SparkHost:
         self.exchanges = FileExchanges(self.root / "exchange", self.run, self.links)
         self.drafts = Drafts(self.root / "exchange", self.run)
         self._unchanged = Unchanged()
+        self._writers = ThreadPoolExecutor(8, "thalweg-publish")
 
     @property
     def results(self) -> Sequence[ResultPlan]:
@@ -220,15 +222,18 @@ class SparkHost:
         names: dict[Edge, list[str]] = defaultdict(list)
         for draft in report.drafts:
             names[Edge.named(draft.split(".")[1])].append(draft)
-        sent = {}
         program = self.programs.at(batch)
-        for edge, drafts in sorted(names.items(), key=lambda item: item[0].name):
-            parcels = self._unchanged.left_out(program, program.settled(self.drafts.gather(drafts)))
-            if parcels:
-                sent[edge] = self.exchanges.over(edge).publish(batch, parcels)
+        parcels = {
+            edge: self._unchanged.left_out(program, program.settled(self.drafts.gather(drafts)))
+            for edge, drafts in sorted(names.items(), key=lambda item: item[0].name)
+        }
+        going = {self.exchanges.over(edge): found for edge, found in parcels.items() if found}
+        # Making a file durable is waiting for the disk, some milliseconds each: all edges wait at once.
+        sent = self._writers.map(lambda one: one[0].publish(batch, one[1]), going.items())
+        published = {exchange.edge: one for exchange, one in zip(going, sent, strict=True)}
         if names:
             self.drafts.clear(batch)
-        return sent
+        return published
 
     def switch(self, batch: int, compiled: Compiled) -> None:
         """Let another program take over after a batch that is being published.
