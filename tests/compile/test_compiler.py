@@ -1,10 +1,17 @@
-"""A run that is continued compiles its plan again, in another process, and must come to the same."""
+"""What plans are compiled to."""
+
+from __future__ import annotations
 
 import os
 import subprocess
 import sys
 
+import pyarrow as pa
 import pytest
+
+from tests.operators.one_site import COLUMNS, compiled, ranged
+from thalweg.compile.inputs import StreamInfo, TypedQuery
+from thalweg.query.model import Equality, Expr, Input, Output, Query, Window, WindowKind
 
 COMPILE = """
 import hashlib
@@ -20,6 +27,7 @@ print(hashlib.sha256(made.program.to_json()).hexdigest())
 
 @pytest.mark.parametrize("planner", ["optimal", "semijoin-greedy"])
 def test_a_program_does_not_depend_on_the_process(planner):
+    """A run that is continued compiles its plan again, in another process, and must come to the same."""
     found = {
         subprocess.run(
             [sys.executable, "-c", COMPILE.replace("PLANNER", repr(planner))],
@@ -32,3 +40,15 @@ def test_a_program_does_not_depend_on_the_process(planner):
     }
     assert len(found) == 1
     assert found.pop().strip()
+
+
+def test_a_key_is_computed_only_for_rows_that_pass_the_filters() -> None:
+    number = Expr("CAST(`x`.`k` AS BIGINT)")
+    inputs = (Input("x", "s", Window(WindowKind.RANGE, 10), (Expr("`x`.`id` > 0"),)), ranged("y", "t"))
+    equality = Equality(number, Expr.column("y", "id"))
+    query = Query("q", "", inputs, (equality,), (), (Output("x_id", Expr.column("x", "id")),))
+    infos = {n: StreamInfo(n, COLUMNS, "ts", 0) for n in "st"}
+    typed = TypedQuery(query, (equality,), {e.sql: pa.int64() for e in (equality.left, equality.right)})
+    made = compiled(typed, infos, 1, keep_late=False)
+    selected = [sql for one in made.selections if one.stream == "s" for sql, _ in one.columns]
+    assert "CASE WHEN (`id` > 0) THEN CAST(`k` AS BIGINT) END" in selected

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.operators.one_site import compiled
 from thalweg.compile.compiler import Compiled
 from thalweg.compile.inputs import StreamInfo, TypedQuery
+from thalweg.compile.placement import Shape
 from thalweg.oracle import reference
 from thalweg.plan.deployment import Deployment, Edge
 from thalweg.plan.operators import Join, JoinTree, Operator, Sink, Source
@@ -140,7 +141,7 @@ def table(case: Case, rows: list[dict]) -> pa.RecordBatch:
     )
 
 
-def made_of(case: Case, query: Query, plan: Deployment | None = None) -> Compiled:
+def made_of(case: Case, query: Query, plan: Deployment | None = None, shape: Shape | None = None) -> Compiled:
     kind = KINDS[case.kind][0]
     columns = {"ts": pa.timestamp("us", "UTC"), "x": kind, "y": kind, "id": pa.int64()}
     infos = {
@@ -148,7 +149,7 @@ def made_of(case: Case, query: Query, plan: Deployment | None = None) -> Compile
         for a, lateness in zip(query.aliases, case.lateness, strict=True)
     }
     kinds = {s.sql: kind for e in query.equalities for s in (e.left, e.right)}
-    return compiled(TypedQuery(query, query.equalities, kinds), infos, case.buckets, plan=plan)
+    return compiled(TypedQuery(query, query.equalities, kinds), infos, case.buckets, plan=plan, shape=shape)
 
 
 def any_tree(case: Case, query: Query) -> Deployment:

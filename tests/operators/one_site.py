@@ -11,6 +11,7 @@ import pyarrow as pa
 from tests.simulate.sites_cases import labels
 from thalweg.compile.compiler import Compiled, compile_plan
 from thalweg.compile.inputs import StreamInfo, TypedQuery
+from thalweg.compile.placement import Shape
 from thalweg.kernel.shared import SharedWindows
 from thalweg.operators.cache import SharedCache
 from thalweg.plan.deployment import Deployment
@@ -30,11 +31,14 @@ def compiled(
     *,
     keep_late: bool = True,
     plan: Deployment | None = None,
+    shape: Shape | None = None,
 ) -> Compiled:
     """A query with all streams at one site; without a plan, in one join."""
     plan = plan or gathered(typed.query)
     sites = dict.fromkeys(infos, plan.operators[0].site)
-    return compile_plan([(typed, plan)], infos, sites, buckets=buckets, labels=labels, keep_late=keep_late)
+    return compile_plan(
+        [(typed, plan)], infos, sites, buckets=buckets, labels=labels, keep_late=keep_late, shape=shape
+    )
 
 
 def join_of(

@@ -46,6 +46,30 @@ class Case:
 
 
 ALIASES = "abcdef"
+WINDOWS = ["RANGE 20 MILLISECONDS", "RANGE 0 MILLISECONDS", "ROWS 3", "UNBOUNDED", "RANGE 7 MILLISECONDS"]
+PARTS = ({"partitioner": "hash"}, {"partitioner": "range"}, {"partitioner": "rate"})
+
+
+def random_case(seed: int) -> Case:
+    rng = random.Random(seed)
+    windows = tuple(rng.choice(WINDOWS if rng.random() < 0.5 else WINDOWS[:1]) for _ in range(4))
+    case = Case(
+        seed=seed,
+        kind=rng.choice(["long", "string"]),
+        shape=rng.choice(["star", "pair", "chain"]),
+        windows=windows,
+        tuples=rng.choice([5, 20, 30]),
+        keys=rng.choice([1, 4, 10]),
+        buckets=rng.choice([1, 2, 3]),
+        filtered=rng.random() < 0.4,
+        deliver=rng.random() < 0.3,
+        lateness_ms=rng.choice([0, 10]),
+    )
+    if rng.random() < 0.3:  # some of them at the same site
+        case = replace(case, sites=tuple(rng.randrange(4) for _ in windows))
+    if case.keys == 1 or windows.count("UNBOUNDED") > 1:
+        case = replace(case, tuples=8)  # or everything would meet everything
+    return case
 
 
 def sql_of(case: Case) -> str:
@@ -139,16 +163,22 @@ def evaluate(batch: pa.RecordBatch, select: tuple[tuple[str, str], ...]) -> pa.R
     )
 
 
-def compiled(case: Case, known, planned: list[tuple[Query, object]]) -> Compiled:
+def compiled(case: Case, known, planned: list[tuple[Query, object]], **more) -> Compiled:
     made = compile_plan(
         [(typed(q, case), d) for q, d in planned],
         infos_of(case, known),
         {n: s.site for n, s in known.streams.items()},
         buckets=case.buckets,
         labels=labels,
-        keep_late=False,
+        keep_late=keeps_late(case),
+        **more,
     )
     return replace(made, program=Program.from_json(made.program.to_json()))  # as it travels: as data
+
+
+def keeps_late(case: Case) -> bool:
+    """Whether late tuples are kept, or only counted."""
+    return case.seed % 2 == 0
 
 
 def labels(place: str, count: int) -> list[int]:
@@ -241,15 +271,32 @@ def _value(row: dict, alias: str, same: dict[tuple[str, str], tuple[str, str]]):
     return row[".".join(same.get((alias, "x"), (alias, "x")))]
 
 
-def check(case: Case, make_deployment) -> SimulatedHost:
+def check_counts(case: Case, host: SimulatedHost, batches: dict[str, list[list[dict]]]) -> None:
+    """Every tuple is counted once, and every late one is counted and kept once."""
+    for name, own in batches.items():
+        late = reference.late_split(own, case.lateness_ms * 1000)[1]
+        assert host.report.read.get(name, 0) == sum(map(len, own))
+        assert host.report.late.get(name, 0) == len(late)
+        kept = [row for part in host.late.get(name, []) for row in part.to_pylist()]
+        assert sorted(row["id"] for row in kept) == sorted(r["id"] for r in late if keeps_late(case))
+
+
+def check(case: Case, make_deployment, **more) -> SimulatedHost:
     """Plan, run and compare. `make_deployment(query, catalog)` gives the deployment."""
     known = catalog_of(case)
     asked = query(sql_of(case), known)
     deployment = make_deployment(asked, known)
-    made = compiled(case, known, [(asked, deployment)])
+    made = compiled(case, known, [(asked, deployment)], **more)
     host, batches = drive(case, made, rows_of(case))
+    check_counts(case, host, batches)
     assert found(case, asked, host, made.results[0].same) == expected(case, asked, batches)
     return host
+
+
+def check_planner(name: str, case: Case, **more) -> SimulatedHost:
+    """Plan with a planner, run and compare; parts of the key space by different partitioners."""
+    settings = {"partitions": "3", **PARTS[case.seed % 3]} if name.startswith("pmjoin") else {}
+    return check(case, by_planner(name, case, **settings), **more)
 
 
 def by_planner(name: str, case: Case, **settings):
@@ -306,14 +353,16 @@ def handed_out(asked: Query, parts: list[pa.RecordBatch], same) -> Counter:
         return Counter(con.execute(f"SELECT {out} FROM rows WHERE {where}").fetchall())
 
 
-def check_several(case: Case, asked_sql: dict[str, str], name: str) -> tuple[SimulatedHost, list]:
+def check_several(case: Case, asked_sql: dict[str, str], name: str, **more) -> tuple[SimulatedHost, list]:
     """Several queries planned one after another, run together, each against DuckDB."""
     known = catalog_of(case)
     session = Session(known, PlanOptions(name, Objective("bytes"), None, {}))
     asked = [query(sql, known, n) for n, sql in asked_sql.items()]
     planned = [(q, session.deploy(q, planner(name)).deployment) for q in asked]
-    made = compiled(case, known, planned)
+    made = compiled(case, known, planned, **more)
     host, batches = drive(case, made, rows_of(case))
+    read = {i.stream for q in asked for i in q.inputs}
+    check_counts(case, host, {a: b for a, b in batches.items() if a in read})
     kept = {a: reference.late_split(b, case.lateness_ms * 1000)[0] for a, b in batches.items()}
     for number, q in enumerate(asked):
         assert handed_out(q, host.results.get(number, []), made.results[number].same) == by_duckdb(

@@ -9,17 +9,20 @@ import pytest
 
 from tests.simulate.sites_cases import (
     ALIASES,
+    WINDOWS,
     Case,
     by_planner,
     by_sequences,
     by_split,
     catalog_of,
     check,
+    check_planner,
     check_several,
     evaluate,
     infos_of,
     labels,
     query,
+    random_case,
     several_of,
     sql_of,
     table,
@@ -40,37 +43,7 @@ from thalweg.plan.operators import METHODS
 from thalweg.planners.table import PLANNERS
 from thalweg.simulate.host import SimulatedHost
 
-WINDOWS = ["RANGE 20 MILLISECONDS", "RANGE 0 MILLISECONDS", "ROWS 3", "UNBOUNDED", "RANGE 7 MILLISECONDS"]
 TREES = [p.name for p in PLANNERS if p.name not in ("local", "exhaustive")]
-PARTS = ({"partitioner": "hash"}, {"partitioner": "range"}, {"partitioner": "rate"})
-
-
-def random_case(seed: int) -> Case:
-    rng = random.Random(seed)
-    windows = tuple(rng.choice(WINDOWS if rng.random() < 0.5 else WINDOWS[:1]) for _ in range(4))
-    case = Case(
-        seed=seed,
-        kind=rng.choice(["long", "string"]),
-        shape=rng.choice(["star", "pair", "chain"]),
-        windows=windows,
-        tuples=rng.choice([5, 20, 30]),
-        keys=rng.choice([1, 4, 10]),
-        buckets=rng.choice([1, 2, 3]),
-        filtered=rng.random() < 0.4,
-        deliver=rng.random() < 0.3,
-        lateness_ms=rng.choice([0, 10]),
-    )
-    if rng.random() < 0.3:  # some of them at the same site
-        case = dataclasses.replace(case, sites=tuple(rng.randrange(4) for _ in windows))
-    if case.keys == 1 or windows.count("UNBOUNDED") > 1:
-        case = dataclasses.replace(case, tuples=8)  # or everything would meet everything
-    return case
-
-
-def check_planner(name: str, seed: int) -> None:
-    case = random_case(seed)
-    settings = {"partitions": "3", **PARTS[seed % 3]} if name.startswith("pmjoin") else {}
-    check(case, by_planner(name, case, **settings))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -103,7 +76,7 @@ def test_probe_sequences(method: str, seed: int) -> None:
 
 @pytest.mark.parametrize("name", TREES)
 def test_planners(name: str) -> None:
-    check_planner(name, 200)
+    check_planner(name, random_case(200))
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -127,7 +100,7 @@ def test_many_more(what: str, seed: int) -> None:
     elif what in METHODS or what == "any":
         check(random_case(3000 + seed), by_sequences(seed, METHODS if what == "any" else [what]))
     else:
-        check_planner(what, 2000 + seed)
+        check_planner(what, random_case(2000 + seed))
 
 
 def test_ten_sites_and_ten_queries() -> None:

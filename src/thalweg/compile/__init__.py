@@ -1,0 +1,1 @@
+"""The one way from a deployment to what each site runs."""

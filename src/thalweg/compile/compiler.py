@@ -63,8 +63,8 @@ def compile_plan(
 ) -> Compiled:
     """Compile the deployments of some queries; `at` is where each stream arises.
 
-    A program that takes over from another one while it runs keeps to the `shape` of the first, begins with the
-    greatest times so far (`begin`), and has names of its own by its `generation`.
+    A program that takes over from a running one keeps to the `shape` of the first, begins with the greatest
+    times so far (`begin`), and has names of its own by its `generation`.
     """
     graph = Graph(streams, at, buckets)
     for typed, deployment in queries:

@@ -1,8 +1,8 @@
 """A plan's operators as they will run: which ones at which sites, and what each reads of which other.
 
-A deployment's parts of key spaces, filters and references to other queries are no operators of their own when
-they run: each says what of another operator's output is meant (a `View`). A join on several attributes becomes
-a tree of joins at its site. An operator that several queries read is here once.
+Parts of key spaces, filters and references to other queries are operators of a deployment, but not of what
+runs: each selects some of another operator's output (a `View`). A join on several attributes becomes a tree
+of joins at its site. An operator that several queries read is here once.
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ class TypedQuery:
 class ResultPlan:
     """What comes out for one query: the columns of its results.
 
-    A column that equals another one in every result is not sent; `same` says which one it equals. The greatest
-    of the `times` of all aliases is the result's time.
+    A column that equals another one in every result is not sent; `same` says which one it equals. A result's
+    time is the greatest of the `times` of all aliases.
     """
 
     query: Query

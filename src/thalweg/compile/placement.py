@@ -2,8 +2,8 @@
 
 Operators of a site are called together. They hand tuples to each other directly as long as the key stays the
 same; another key takes a shuffle, so its readers are in a later stage. The number of stages, and the stage at
-which each stream enters, are fixed in the Spark query (the `Shape`). A plan that needs more of them than there
-are sends the rest through an exchange from the site to itself.
+which each stream enters, are fixed in the Spark query (the `Shape`). A plan that needs more stages sends the
+rest through an exchange from the site to itself.
 """
 
 from __future__ import annotations

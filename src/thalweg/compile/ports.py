@@ -37,7 +37,7 @@ class Ports:
         self.needs = needs
 
     def spec(self, op: Op, *, keyed: bool, ends: bool) -> Spec:
-        """What an operator is told; `keyed` and `ends`: its readers need the key word, and the end of a result."""
+        """What an operator is told. `keyed`: its readers need the key word. `ends`: and a result's end."""
         if op.role == "relay":
             return RelaySpec(Port(op.name, (), None))
         assert op.query is not None

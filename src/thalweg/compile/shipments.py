@@ -45,7 +45,7 @@ class Arrival:
 
 
 class Shipments:
-    """Outlets, inlets and arrivals. What several operators at a site read of one operator is sent there once."""
+    """Outlets, inlets and arrivals. Tuples that several operators at a site read are sent there once."""
 
     def __init__(self, needs: Needs, ports: Ports, placement: Placement) -> None:
         self.needs, self.ports, self.placement = needs, ports, placement
@@ -68,11 +68,11 @@ class Shipments:
     def _add(self, feed: Feed) -> None:
         view, reader = feed.view, feed.reader
         producer, to, site = self._destination(feed)
+        if to is None:
+            return
         key: Hashable = (to, site, feed.form, view.group, repr(view.part))
         if to == "results":
             key = (to, id(feed))
-        elif to == "bounds":
-            return  # the stream's rows tell it themselves
         elif feed.form in ("keys", "bloom"):
             key = (key, tuple(view.field(k) for k in feed.key), feed.slot)
         mine = self.sent.setdefault(_identity(producer), {})
@@ -81,12 +81,12 @@ class Shipments:
             mine[key] = Shipment(f"{_name(producer)}/{len(mine)}>{where}", to, site)
         mine[key].feeds.append(feed)
 
-    def _destination(self, feed: Feed) -> tuple[Producer, To | str, str]:
-        """Who sends it, and where it goes; the time of a stream of the same site comes with its rows."""
+    def _destination(self, feed: Feed) -> tuple[Producer, To | None, str]:
+        """Who sends it, and where it goes; the time of a stream at the same site comes with its rows."""
         view, reader, placement = feed.view, feed.reader, self.placement
         source = view.op.role == "source"
         if feed.form == "bounds" and view.op.site == reader.site:
-            return placement.primary(view.op.stream), "bounds", ""
+            return placement.primary(view.op.stream), None, ""
         if source and placement.beside(feed):
             place = placement.of(reader)
             key = () if place.whole else tuple(view.field(k) for k in feed.key)

@@ -1,0 +1,1 @@
+"""What runs: sources, joins, probes, window keys, sinks, and what they remember."""

@@ -1,8 +1,8 @@
 """The N-way join as an operator: tuples in, results out, state in a store.
 
 One call handles one bucket of one operator and one micro-batch. Its windows are rebuilt from the state only
-when they are not at hand, which the state's nonce tells. A tuple expires when it ends before the bounds of all
-other inputs.
+when they are not at hand, which the state's nonce tells. A tuple expires when it ends before the bounds of
+all other inputs.
 """
 
 from __future__ import annotations

@@ -168,8 +168,8 @@ class Outlet:
     def settled(self, drafts: Sequence[Parcel]) -> Iterator[Parcel]:
         """The parcels of all buckets in one batch, as they are sent.
 
-        The buckets announce their bounds one by one; the output has come as far as the last of them. Keys that
-        several buckets tell are sent once. Small parcels are made one.
+        Each bucket announces its bound; the output has come as far as the last of them. Keys that several
+        buckets tell are sent once. Small parcels are made one.
         """
         bounds = [p.bound for p in drafts if p.bound is not None]
         bound, wall = min(bounds, default=None), max((p.wall for p in drafts), default=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -202,4 +203,4 @@ def _stretches(data: pa.RecordBatch, count: int) -> Iterator[pa.RecordBatch]:
         if len(start) and not bool((start[1:] >= start[:-1]).all()):
             data = data.take(pa.array(np.argsort(start, kind="stable")))
     cuts = np.linspace(0, data.num_rows, count + 1).astype(int)
-    return (data.slice(lo, hi - lo) for lo, hi in zip(cuts[:-1], cuts[1:], strict=True))
+    return (data.slice(lo, hi - lo) for lo, hi in pairwise(cuts))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import count
 from typing import Annotated
 
 import pyarrow as pa
@@ -188,15 +189,23 @@ class Program:
         Streams go to the new operators only.
         """
         merged = {(g.site, g.key, g.stage): g for g in self.groups}
-        old = [p.name for p in before.operators if p.name not in before.ending]
+        numbers = count(1 + max(self.shipments, default=-1))
+
+        def numbered(placed: Placed) -> Placed:
+            """The same operator; its shipments are numbered after those of the new program."""
+            outlets = (replace(o, shipment=next(numbers)) if o.to == "site" else o for o in placed.outlets)
+            return replace(placed, outlets=tuple(outlets))
+
         for group in before.groups:
-            kept = tuple(p for p in group.operators if p.name not in before.ending)
+            kept = tuple(numbered(p) for p in group.operators if p.name not in before.ending)
             place = (group.site, group.key, group.stage)
             now = merged.get(place, replace(group, operators=()))
             merged[place] = replace(now, operators=(*now.operators, *kept))
+        old = frozenset(p.name for p in before.operators) - before.ending
         groups = tuple(g for g in merged.values() if g.operators)
-        routes = tuple(dict.fromkeys((*self.routes, *before.routes)))
-        return Program(groups, routes, self.streams, frozenset(old))
+        read = {inlet.channel for g in groups for p in g.operators for inlet in p.inlets}
+        routes = dict.fromkeys(r for r in (*self.routes, *before.routes) if r.channel in read)
+        return Program(groups, tuple(routes), self.streams, old)
 
     def to_json(self) -> bytes:
         return _ADAPTER.dump_json(self)

@@ -2,14 +2,15 @@
 
 The bound of an input is a lower bound on every time it can still bring. A stream's own bound is its greatest
 time so far less its lateness; a tuple below the bound that earlier batches have set is late. An operator
-announces the bound of its output. A stream that is silent for as long as its `idle` says is taken to have come
-as far as the slowest of the other streams that are not.
+announces the bound of its output. A stream that is silent for as long as its `idle` says is taken to have
+come as far as the slowest of the other streams that are not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +23,7 @@ from thalweg.wire.message import merge
 
 @dataclass(frozen=True)
 class Ends:
-    """Last moments of tuples in a window of rows: the window, the place of the first tuple, one moment each."""
+    """Last moments of tuples in a window of rows: its name, the first tuple's place, a moment for each."""
 
     window: str
     first: int
@@ -86,7 +87,7 @@ class Progress:
     feeds: dict[str, list[int]] = field(default_factory=dict)  # of ports with several: how far each has come
 
     @classmethod
-    def new(cls, ports: int) -> Progress:
+    def new(cls, ports: int) -> Self:
         return cls([-NEVER] * ports)
 
     def advance(self, port: int, heard: Mapping[int, int], feeds: int = 1, lateness: int = 0) -> None:

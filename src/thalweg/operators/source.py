@@ -16,7 +16,7 @@ from thalweg.operators.memo import Memo, numbers
 from thalweg.operators.output import Bound, Late, Output, Report
 from thalweg.operators.progress import Arrived, Ends, Progress, judge, past_idle
 from thalweg.operators.row_windows import Clock, order_rows
-from thalweg.operators.spec import END, SEQ, START, SourceSpec
+from thalweg.operators.spec import END, SEQ, START, SourceSpec, Watched
 from thalweg.operators.state import Page
 from thalweg.operators.tuples import ints, restored
 
@@ -38,7 +38,7 @@ class Source:
         progress, walls = self._known(memo)
         batch, late = judge(own.tuples, own.rest, progress.bounds[0])
         if spec.reports:
-            newest = {spec.stream: top for top in own.bounds.values()}
+            newest = {spec.stream: max(own.bounds.values())} if own.heard else {}
             yield Report(read={spec.stream: own.count}, newest=newest)
             for part in (*own.aside, *late):
                 yield Late(spec.stream, part.num_rows, self._kept(part))
@@ -65,8 +65,9 @@ class Source:
     def _advance(self, progress: Progress, walls: list[int], arrived: Arrived) -> None:
         """Move the bounds by what has arrived, and past this stream where it has fallen idle."""
         spec, own = self.spec, arrived.ports[0]
-        for i, (port, arrivals) in enumerate(zip((spec, *spec.watched), arrived.ports, strict=True)):
-            progress.advance(i, arrivals.bounds, lateness=port.lateness)
+        streams: list[SourceSpec | Watched] = [spec, *spec.watched]
+        for i, (stream, arrivals) in enumerate(zip(streams, arrived.ports, strict=True)):
+            progress.advance(i, arrivals.bounds, lateness=stream.lateness)
             if walls[i] == 0 or (i == 0 and (own.count or own.heard)):
                 walls[i] = arrived.wall
             elif i:
@@ -74,7 +75,7 @@ class Source:
         if arrived.ended:
             progress.bounds[0] = NEVER
             return
-        idle = [port.idle for port in (spec, *spec.watched)]
+        idle = [stream.idle for stream in streams]
         progress.bounds[0] = past_idle(progress.bounds, walls, idle, arrived.wall)
 
     def _kept(self, late: pa.RecordBatch) -> pa.RecordBatch | None:

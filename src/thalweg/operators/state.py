@@ -2,8 +2,8 @@
 
 The operators of a bucket share one store. Its entry 0, the ledger, has the record of each operator and the
 numbers of its entries; it is read and written once a call. The tuples of a batch that stay alive in a window
-are written once, as a segment, and removed when the last of them has expired. What changes afterwards (windows
-of rows, tuples that wait) is written anew with each batch.
+are written once, as a segment, and removed when the last of them has expired. State that changes afterwards
+(windows of rows, tuples that wait) is written anew with each batch.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Hosts sites in one process."""

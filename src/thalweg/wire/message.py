@@ -18,8 +18,8 @@ from thalweg.wire.parcel import Kind
 class Message:
     """What one bucket of a key group is told over a channel.
 
-    `bound` is, from a stream, its greatest time in this part of it; from an operator, a lower bound on what it
-    can still put out. `sender` is the bucket that sent it. `wall` is the wall clock of the batch in
+    `bound` is, from a stream, its greatest time in this part of it; from an operator, a lower bound on the
+    times it can still put out. `sender` is the bucket that sent it. `wall` is the wall clock of the batch in
     microseconds. The tuples are in `batch` while they stay in a process, and in `data` when they travel.
     """
 
@@ -53,10 +53,7 @@ class Message:
 
 
 _MANY = 100  # below so many values, saying how to restore them takes more than they do
-_SCHEMA, _BASES = (
-    b"schema",
-    b"bases",
-)  # of a narrowed batch: its schema before, and what to add to which column
+_SCHEMA, _BASES = b"schema", b"bases"  # of a narrowed batch: its schema before, and what to add to columns
 
 
 def dump(batch: pa.RecordBatch) -> bytes:
@@ -73,7 +70,8 @@ def dump(batch: pa.RecordBatch) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
 
 
 def load(data: bytes) -> pa.RecordBatch:

@@ -9,10 +9,10 @@ from enum import IntEnum
 class Kind(IntEnum):
     """What a parcel or a message brings.
 
-    TUPLES: tuples, or only a bound. ENDS: last moments of windows of rows. END: all streams have ended. HURRY:
-    tuples that wait on disk have waited long enough. Only messages within an application are of the others.
-    REST: tuples that take no part (a NULL key, a filter) but may be late. ASIDE: tuples without a usable time.
-    RESULTS and REPORT: output of an earlier stage of the batch.
+    TUPLES: tuples, or only a bound. ENDS: last moments of windows of rows. END: all streams have ended.
+    HURRY: tuples that wait on disk have waited long enough. The others are only of messages within an
+    application. REST: tuples that take no part (a NULL key, a filter) but may be late. ASIDE: tuples without
+    a usable time. RESULTS and REPORT: output of an earlier stage of the batch.
     """
 
     TUPLES = 0
