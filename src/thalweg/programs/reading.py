@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -52,26 +52,19 @@ class Reader:
 
     def view(self, operator: ops.Operator) -> View | None:
         """What an operator's output is, with the programs that make it."""
-        match operator:
-            case ops.Source():
-                return self._source(operator)
-            case ops.Split():
-                return self._split(operator)
-            case ops.Reuse():
-                return self._reuse(operator)
-            case ops.Filter():
-                return self._filter(operator)
-            case ops.Join():
-                return self._join(operator)
-            case ops.Step():
-                return self._step(operator)
-            case ops.Match():
-                return self._match(operator)
-            case ops.Reduce():
-                return self._reduce(operator)
-            case ops.Sink():
-                self._sink(operator)
-        return None  # the readers of keys choose the key attributes; a reference says what it widens
+        read: dict[type[ops.Operator], Callable[[Any], View | None]] = {
+            ops.Source: self._source,
+            ops.Split: self._split,
+            ops.Reuse: self._reuse,
+            ops.Filter: self._filter,
+            ops.Join: self._join,
+            ops.Step: self._step,
+            ops.Match: self._match,
+            ops.Reduce: self._reduce,
+            ops.Sink: self._sink,
+        }
+        # Nothing for keys, whose readers choose the key attributes, nor for what a reference widens.
+        return read[type(operator)](operator) if type(operator) in read else None
 
     def _input(self, operator: ops.Operator, i: int = 0) -> View:
         return self.graph.view(self.query.name, operator.inputs[i])
