@@ -10,7 +10,7 @@ from typing import Any
 
 from thalweg.errors import UserError
 from thalweg.plan.codec import decode, encode
-from thalweg.plan.operators import Operator, Widen
+from thalweg.plan.operators import Operator, Widen, brought, named
 
 TUPLES = "tuples"
 
@@ -75,9 +75,9 @@ class Deployment:
             raise ValueError(f"operators feed each other in a circle: {' -> '.join(error.args[1])}") from None
 
     def _check_streams(self) -> None:
-        known = {alias for o in self.operators for alias in o.brings}
+        known = {alias for o in self.operators for alias in brought(o)}
         for operator in self.operators:
-            if unknown := set(operator.named()) - known:
+            if unknown := named(operator) - known:
                 raise ValueError(f"operator {operator.id} names stream {min(unknown)}, which no source has")
         widening = {o.id for o in self.operators if isinstance(o, Widen)}  # their streams are another query's
         for edge in self.edges:

@@ -13,7 +13,7 @@ from thalweg.errors import UserError
 from thalweg.files import write_text
 from thalweg.plan.codec import decode, encode
 from thalweg.plan.deployment import Deployment
-from thalweg.plan.operators import Operator, Reuse, Sink, Source, Widen
+from thalweg.plan.operators import Operator, Reuse, Sink, Source, Widen, brought
 from thalweg.query.model import Query
 
 FORMAT = "thalweg-plan"
@@ -140,9 +140,8 @@ def _serves(operator: Operator, query: Query, before: Mapping[str, set[str]]) ->
         case Source():
             return any((i.alias, i.stream) == (operator.id, operator.stream) for i in query.inputs)
         case Reuse() | Widen():
-            return operator.operator in before.get(operator.query, ()) and {*operator.brings} <= {
-                *query.aliases
-            }
+            known = set(brought(operator)) <= set(query.aliases)
+            return known and operator.operator in before.get(operator.query, ())
         case Sink():
             return operator.query == query.name
         case _:

@@ -7,7 +7,7 @@ alias in the query, except in `Source.stream`. Every operator checks itself when
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
@@ -45,15 +45,6 @@ class Operator:
             raise ValueError(f"operator {self.id} has too {many} inputs for a {self.kind}")
         if len(set(self.inputs)) < len(self.inputs):
             raise ValueError(f"operator {self.id} reads the same input twice")
-
-    @property
-    def brings(self) -> tuple[str, ...]:
-        """The streams that enter the deployment here."""
-        return ()
-
-    def named(self) -> Iterable[str]:
-        """The streams that its fields name."""
-        return ()
 
     def remarks(self) -> list[str]:
         """Lines that explain it further."""
@@ -100,10 +91,6 @@ class Source(Operator):
     stream: str
     filters: tuple[str, ...] = ()
 
-    @property
-    def brings(self) -> tuple[str, ...]:
-        return (self.id,)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Split(Operator):
@@ -141,10 +128,6 @@ class Reuse(Operator):
     columns_added: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     filters_widened: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    @property
-    def brings(self) -> tuple[str, ...]:
-        return self.streams
-
 
 @dataclass(frozen=True, kw_only=True)
 class Widen(Operator):
@@ -163,9 +146,6 @@ class Filter(Operator):
     least_inputs = most_inputs = 1
     filters: tuple[str, ...]
     windows: Mapping[str, str] = field(default_factory=dict)
-
-    def named(self) -> Iterable[str]:
-        return self.windows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,9 +196,6 @@ class Join(Operator):
     split: tuple[JoinTree, ...] = ()
     warning: str | None = None
 
-    def named(self) -> Iterable[str]:
-        return (*self.streams, *_streams(self.on))
-
     def remarks(self) -> list[str]:
         lines = [line for tree in self.split for line in tree.remarks()]
         return lines + ([f"WARNING: {self.warning}"] if self.warning else [])
@@ -247,12 +224,8 @@ class OneWay(Operator):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.method not in METHODS:
-            raise ValueError(
-                f"operator {self.id}: there is no method {self.method!r}, only {', '.join(METHODS)}"
-            )
-
-    def named(self) -> Iterable[str]:
-        return self.head, self.stream
+            known = ", ".join(METHODS)
+            raise ValueError(f"operator {self.id}: there is no method {self.method!r}, only {known}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,9 +236,6 @@ class Step(OneWay):
     streams: tuple[str, ...]
     on: On
     conditions: tuple[str, ...] = ()
-
-    def named(self) -> Iterable[str]:
-        return (*super().named(), *self.streams, *_streams(self.on))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,9 +248,6 @@ class Helper(OneWay):
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_interval(self)
-
-    def named(self) -> Iterable[str]:
-        return (*super().named(), *_streams(self.on))
 
 
 class Match(Helper):
@@ -310,9 +277,6 @@ class Keys(Operator):
         super().__post_init__()
         _check_interval(self)
 
-    def named(self) -> Iterable[str]:
-        return self.streams
-
 
 @dataclass(frozen=True, kw_only=True)
 class Sink(Operator):
@@ -329,13 +293,32 @@ KINDS: Mapping[str, type[Operator]] = {
 """All kinds, in the order of the data's way."""
 
 
-def _streams(on: On) -> Iterable[str]:
-    return (alias for by_alias in on for alias in by_alias)
-
-
 def _check_interval(operator: Helper | Keys) -> None:
     if operator.interval_s is not None and not 0 < operator.interval_s < math.inf:
         raise ValueError(f"operator {operator.id}: interval_s can't be {operator.interval_s}")
+
+
+def brought(operator: Operator) -> tuple[str, ...]:
+    """The streams that enter a deployment by an operator."""
+    match operator:
+        case Source():
+            return (operator.id,)
+        case Reuse():
+            return operator.streams
+        case _:
+            return ()
+
+
+def named(operator: Operator) -> set[str]:
+    """The streams that an operator's fields name."""
+    found: set[str] = set()
+    if isinstance(operator, Join | Step | Keys):
+        found.update(operator.streams)
+    if isinstance(operator, Join | Step | Helper):
+        found.update(alias for by_alias in operator.on for alias in by_alias)
+    if isinstance(operator, OneWay):
+        found.update((operator.head, operator.stream))
+    return found | set(operator.windows) if isinstance(operator, Filter) else found
 
 
 def _shown(value: Any) -> str:

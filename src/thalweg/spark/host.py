@@ -6,8 +6,8 @@
 
 Its inputs are the sites' own streams and one inbox for all parcels that are sent to them. What it runs is
 data: workers read the program of their batch, so another program can take over between two batches. The Spark
-query is tied to the queries (the columns and conditions that Spark evaluates) and to the number of stages, not
-to a plan.
+query is tied to the queries (the columns and conditions that Spark evaluates) and to the number of stages,
+not to a plan.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from sqlglot import exp
 from thalweg.errors import UserError
 from thalweg.query import Expr, Query, classes, parse
 
-from .test_query_parse import KEPT, SAME, SCHEMAS, TAIL
+from .test_parse import KEPT, SAME, SCHEMAS, TAIL
 
 VALID = [
     "SELECT f.num, w.forecast, c.status AS checkin FROM flights [RANGE 5 MINUTES] AS f, weather w [ROWS 5], "

@@ -1,4 +1,4 @@
-"""Pictures of plans and comparisons: files that can be opened, with everything named in them."""
+"""Pictures of plans: files that can be opened, with everything named in them."""
 
 import xml.etree.ElementTree as ET
 
@@ -9,15 +9,11 @@ from tests.planners.examples import catalog, links, pmjoin_1, pmjoin_2, query, s
 from thalweg.errors import UserError
 from thalweg.plan.deployment import Deployment, Edge
 from thalweg.plan.document import Plan, PlannedQuery
-from thalweg.plan.operators import Keys, Reuse, Sink, Source, Split, Step
+from thalweg.plan.operators import Sink, Source
 from thalweg.plan.options import Objective, PlanOptions
-from thalweg.plan.selectors import Selector
-from thalweg.planners.compare import Compared, Comparison, NotApplicable
 from thalweg.planners.table import make_plan
-from thalweg.report import bars
 from thalweg.report import map as map_
-from thalweg.report.layout import Box, positions
-from thalweg.report.texts import amount, lines_of, shipped_by
+from thalweg.report.layout import positions
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -66,8 +62,6 @@ def test_another_suffix_is_refused(tmp_path, name):
     plan, known = plan_of(pmjoin_1)
     with pytest.raises(UserError, match=r"plan\.svg or plan\.png"):
         map_.draw(plan, known, tmp_path / name)
-    with pytest.raises(UserError, match=r"plan\.svg or plan\.png"):
-        bars.draw(COMPARISON, tmp_path / name)
     assert not list(tmp_path.iterdir())
 
 
@@ -147,70 +141,3 @@ def test_in_a_large_network_only_sites_that_take_part_are_drawn(tmp_path):
     assert len(said & set(names)) == map_.MOST_SITES
     assert "11 sites are not drawn" in said
     assert not [t for t in said if t.startswith("s69: ")], "so many labels can't be read"
-
-
-def test_what_is_said_of_operators_and_shipments():
-    sources = [Source("a", "n1", stream="s", filters=("x",)), Source("b", "n3", stream="b")]
-    parts = [
-        Split(f"a#{i}", "n1", ("a",), key="`a`.`k`", selector=Selector(part=i, of=2, buckets=(i,)))
-        for i in range(2)
-    ]
-    asked = {"head": "a", "stream": "b", "method": "SM-D1", "streams": ("a", "b"), "on": ()}
-    step = Step("st", "n2", ("a#0", "a#1"), **asked)
-    again = Reuse("r", "n2", query="old", operator="join1", streams=())
-    edges = [
-        *(Edge("a", p.id, "n1", "n1", ("a",), 1.0, 8.0) for p in parts),
-        Edge("a#0", "st", "n1", "n2", ("a",), 1.0, 8.0),
-        Edge("a#1", "st", "n1", "n2", ("a",), 1.0, 2.0, "keys"),
-    ]
-    keys = Keys("b.bloom(k)", "n3", ("b",), streams=("b",), key=("`b`.`k`",), bloom=True)
-    edges.append(Edge("b", keys.id, "n3", "n3", ("b",), 1.0, 1.0))
-    plan = deployed(*sources, *parts, step, again, keys, edges=edges)
-    said = {site: [one.text for one in lines] for site, lines in lines_of(plan).items()}
-    assert said == {
-        "n1": ["source s as a, filtered", "split a in 2"],
-        "n2": ["reuse join1 of old", "head a: b by SM-D1"],
-        "n3": ["source b", "bloom b"],
-    }
-    (shipped,) = shipped_by(plan)
-    assert shipped.size == 10.0
-    assert shipped.label == ("a: 8 bytes/s", "keys of a: 2 bytes/s")
-    assert amount(1500) == "1.5 kB/s"
-
-
-def test_a_long_list_is_cut():
-    many = [Source(f"x{i}", "n", stream=f"x{i}") for i in range(40)]
-    lines = lines_of(deployed(*many))["n"]
-    assert lines[-1].text == "and 29 more"
-    assert Box("n", tuple(lines), named=True).half[1] < 1.5
-
-
-COMPARISON = Comparison(
-    "bytes",
-    "bytes/s between sites",
-    ("q",),
-    (
-        Compared("best", "tree", 2.0, 0.0, 1, 1.0),
-        Compared("far", "tree", 500.0, 24900.0, 1, 1.0),
-        Compared("free", "linear", 0.0, 0.0, 1, 1.0),
-        Compared("not-free", "linear", 3.0, None, 1, 1.0),
-        Compared("any-of-them", "any", 2.0, None, 1, 1.0, ("best",)),
-    ),
-    (NotApplicable("odd", "tree", "too odd"),),
-)
-
-
-def test_bars_name_planners_families_and_costs(tmp_path):
-    bars.draw(COMPARISON, tmp_path / "bars.svg")
-    said = texts(tmp_path / "bars.svg")
-    assert {"tree", "linear", "best", "far", "any-of-them (best)"} <= said
-    assert {"2  best", "500  +2.49e+04 %", "0  best", "3"} <= said
-    assert "bytes/s between sites (log scale)" in said
-    bars.draw(COMPARISON, tmp_path / "bars.png")
-    assert (tmp_path / "bars.png").read_bytes().startswith(PNG)
-
-
-def test_bars_of_nothing_and_of_zero(tmp_path):
-    for planners in ((), (Compared("free", "tree", 0.0, 0.0, 1, 1.0),)):
-        bars.draw(Comparison("bytes", "bytes/s", ("q",), planners, ()), tmp_path / "bars.svg")
-        assert "bytes/s" in texts(tmp_path / "bars.svg")

@@ -9,7 +9,7 @@ import pytest
 from thalweg.errors import UserError
 from thalweg.query import parse
 
-from .test_query_parse import SCHEMAS, TAIL
+from .test_parse import SCHEMAS, TAIL
 
 FROM = "FROM flights [ROWS 1] f, weather [ROWS 1] w WHERE f.dest = w.city"
 TWO = "flights f [ROWS 1] {} weather w [ROWS 1]"

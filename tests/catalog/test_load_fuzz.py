@@ -12,7 +12,7 @@ from thalweg.catalog import load, parse_type
 from thalweg.errors import UserError
 from thalweg.units import parse_duration
 
-from .test_catalog_load import FULL, SMALL
+from .test_load import FULL, SMALL
 
 WORDS = [
     "sites",
