@@ -90,6 +90,8 @@ def test_planning_is_light():
         "'thalweg.kernel'}; "
         "print(status, sorted(heavy & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
+    )
     assert done.stdout.splitlines()[-1] == "0 []"
     assert done.stdout.startswith("routers: planner ")
