@@ -5,8 +5,8 @@ from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
-from thalweg.programs import bloom
-from thalweg.programs.outlet import BLOOM_FRAME
+from thalweg.operators import bloom
+from thalweg.operators.outlet import BLOOM_FRAME
 
 from tests.planners.examples import catalog, links, stream
 from thalweg.catalog.model import Costs

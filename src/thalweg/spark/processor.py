@@ -1,8 +1,8 @@
 """What Spark calls for each bucket of a key group.
 
 Spark also loads a query's processor into a process of its own before the first batch, only to ask for the
-state it declares. Loading NumPy, pandas and the kernel there would take seconds for nothing. So this module is
-light: the work is in `calls`, and what it needs stays pickled until rows come.
+state it declares. Loading NumPy, pandas and the kernel there would take seconds for nothing. So this module
+is light: the work is in `calls`, and what it needs stays pickled until rows come.
 """
 
 from __future__ import annotations
