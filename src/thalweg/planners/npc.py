@@ -20,7 +20,7 @@ def plan(problem: Problem) -> Found:
 def _joins_now(stage: Stage) -> bool:
     omega = _later(stage, stage.views.problem.rates.all)
     gamma = _later(stage, stage.remote)
-    if omega < gamma:  # then it need not be known what the join costs
+    if omega < gamma:  # the join's cost does not matter then
         return False
     return omega >= gamma + sum(view.cost for view in stage.searched)
 
