@@ -91,7 +91,7 @@ def compare(queries: Sequence[Query], catalog: Catalog, options: PlanOptions) ->
     _check_keys(options.settings)
     trial = Session(catalog, options)
     for query in queries:
-        trial.problem(query)  # what is wrong for every planner is an error, not sixteen reasons
+        trial.problem(query)  # a mistake that stops every planner is an error, not sixteen reasons
 
     plans: dict[str, Plan] = {}
     refused: list[NotApplicable] = []

@@ -72,7 +72,7 @@ _CLUSTERS = {**_TREE, "max_cs": NUMBER}
 
 PLANNERS: tuple[Planner, ...] = (
     Planner(
-        "auto", "any", "-", "the cheapest of what the others find in the time allowed",
+        "auto", "any", "-", "the cheapest plan that the others find in the time allowed",
         auto.plan, {**_TREE, "seconds": NUMBER, **_PARTS, **_CLUSTERS},
     ),
     Planner(
@@ -92,7 +92,7 @@ PLANNERS: tuple[Planner, ...] = (
         top_down.plan, _CLUSTERS,
     ),
     Planner(
-        "bottom-up", "tree", "integrated", "joins what is in sight, from the sink's cluster upwards",
+        "bottom-up", "tree", "integrated", "joins the available streams, from the sink's cluster upwards",
         bottom_up.plan, _CLUSTERS,
     ),
     Planner(
