@@ -1,4 +1,4 @@
-"""Runs a streaming join over files, micro-batch by micro-batch, and says what each one took and gave."""
+"""Runs a streaming join over files, and reports the time and results of each micro-batch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOW_32_BITS = 0xFFFFFFFF
 
 @dataclass(frozen=True)
 class Batch:
-    """What one micro-batch read, took and gave."""
+    """The input, time and results of one micro-batch."""
 
     rows: int
     seconds: float
@@ -25,7 +25,7 @@ class Batch:
     """The sum of the results' 64-bit hashes: equal for equal multisets, whatever their order."""
     duration_ms: Mapping[str, int] = field(default_factory=dict)
     state: Sequence[Mapping[str, int]] = ()
-    """Per stateful operator: what its tasks spent on state, in ms over all tasks, and the rows it holds."""
+    """Per stateful operator: the time spent on state, in ms over all tasks, and the rows it holds."""
 
 
 def read_streams(spark: SparkSession, home: Path, aliases: Sequence[str]) -> dict[str, DataFrame]:

@@ -1,8 +1,8 @@
 """One side of the benchmark, in a process of its own: `python -m thalweg.bench.side TASK.json`.
 
 The task names the side, the workload, where its data is and where the figures go. Each side starts with
-a fresh JVM and fresh workers, so none profits from what another warmed up. Streams run for days, and a JVM
-compiles what it runs during its first minutes: so every side first runs the same query over less data for a
+a fresh JVM and fresh workers, so none profits from another's warm-up. Streams run for days, and a JVM
+compiles hot code during its first minutes: so every side first runs the same query over less data for a
 while, in the same JVM.
 """
 
@@ -38,7 +38,7 @@ HEAP_GB = 10
 
 @dataclass(frozen=True)
 class Task:
-    """What a side is to run."""
+    """The task of a side."""
 
     side: str
     workload: Workload
@@ -63,7 +63,7 @@ class Task:
 
     @classmethod
     def load(cls, path: Path) -> Task:
-        """Read what `save` wrote."""
+        """Read the file of `save`."""
         raw = json.loads(path.read_text())
         paths = {name: Path(raw[name]) for name in ("data", "scratch", "warm") if raw[name] is not None}
         return cls(**{**raw, "workload": Workload(**raw["workload"]), **paths})

@@ -1,4 +1,4 @@
-"""How fast three sites in one application are, what a hop between sites adds, and what a parcel adds."""
+"""The throughput of three sites in one application, and the costs of a hop and of a parcel."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SETTINGS = {
     "three sites, by `optimal`": ("three", "optimal"),
     "three sites, probe sequences by `linear-greedy`": ("three", "linear-greedy"),
 }
-"""What is run: where the streams are, and by which planner."""
+"""A setting: the sites of the streams, and the planner."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Speed:
 
 @dataclass(frozen=True)
 class ParcelCost:
-    """What a parcel of so many tuples takes, and how much of that is not the tuples' own."""
+    """The bytes of a parcel of so many tuples, and its overhead."""
 
     tuples: int
     bytes: int

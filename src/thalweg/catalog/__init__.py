@@ -1,4 +1,4 @@
-"""What exists: sites, links, streams and statistics. YAML in, checked model out."""
+"""The catalog: sites, links, streams and statistics. YAML in, checked model out."""
 
 from thalweg.catalog.load import load
 from thalweg.catalog.model import (

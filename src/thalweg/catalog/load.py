@@ -22,11 +22,11 @@ _VALUES: tuple[tuple[tuple[str, ...], tuple[type, ...]], ...] = (
     (("float", "double", "decimal"), (int, float)),
     (("boolean",), (bool,)),
 )
-"""What a value of a column may be in YAML, where its type leaves no choice."""
+"""The YAML types of a column's values, for column types that allow only some."""
 
 
 def load(path: str | os.PathLike[str]) -> Catalog:
-    """Read a catalog file; what is wrong in it is a UserError that names the place."""
+    """Read a catalog file; a mistake in it is a UserError that names the place."""
     file = Path(path)
     document = read(file, str(path))
     top = document.mapping(("sites", "links", "streams", "joins", "costs"), required=("sites", "streams"))

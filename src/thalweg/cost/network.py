@@ -1,4 +1,4 @@
-"""The sites as a graph, and what it costs to ship from one to another by the cheapest path.
+"""The sites as a graph, and the cost of shipping from one to another by the cheapest path.
 
 In every model, a shipment of b bytes a second over a link costs fixed + b * per_byte. The cheapest path is
 by that weight; where `fixed` is zero it is the same for every b. A small network keeps all its paths as
@@ -72,31 +72,31 @@ class Network:
         return {s: i for i, s in enumerate(self.sites)}
 
     def cost(self, source: int, target: int, bytes_per_s: float) -> float:
-        """What it costs to ship so much from one site to another; infinite where there is no path."""
+        """The cost of shipping an amount from one site to another; infinite without a path."""
         return float(self.from_site(source, bytes_per_s)[target])
 
     def from_site(self, source: int, bytes_per_s: float) -> Floats:
-        """What it costs to ship so much from one site to each."""
+        """The costs of shipping an amount from one site to each."""
         if self._keeps_pairs:
             from_it: Floats = self.matrix(bytes_per_s)[source]
             return from_it
         return self._row(source, bytes_per_s, reverse=False)
 
     def to_site(self, target: int, bytes_per_s: float) -> Floats:
-        """What it costs to ship so much from each site to one."""
+        """The costs of shipping an amount from each site to one."""
         if self._keeps_pairs:
             to_it: Floats = self.matrix(bytes_per_s)[:, target]
             return to_it
         return self._row(target, bytes_per_s, reverse=True)
 
     def matrix(self, bytes_per_s: float) -> Floats:
-        """What it costs to ship so much from each site to each."""
+        """The costs of shipping an amount from each site to each."""
         if self._linear:
             return _times(self._pairs(1.0), bytes_per_s)
         return self._pairs(bytes_per_s)
 
     def among(self, sites: Sequence[int], bytes_per_s: float) -> Floats:
-        """What it costs to ship so much between some of the sites."""
+        """The costs of shipping an amount between some of the sites."""
         if self._keeps_pairs:
             return self.matrix(bytes_per_s)[np.ix_(sites, sites)]
         return np.array([self.from_site(s, bytes_per_s)[list(sites)] for s in sites])
@@ -104,7 +104,7 @@ class Network:
     def spread(self, available: Floats, bytes_per_s: float) -> tuple[Floats, Numbers]:
         """The least cost of having a stream at each site, and where it then comes from.
 
-        `available` is what it costs to have it at a site to begin with, infinite where it can't be.
+        `available` is the cost of having it at a site without shipping, infinite where it is not.
         """
         n = len(self.sites)
         here = np.arange(n)
@@ -121,7 +121,7 @@ class Network:
         from scipy.sparse import csr_matrix
         from scipy.sparse.csgraph import dijkstra
 
-        # One more node, the last, leads to every site where the stream is available, at what that costs.
+        # One more node, the last, leads to every site where the stream is available, at the cost there.
         links, heads, ends = self._rows_of_links
         graph = csr_matrix(
             (
@@ -226,7 +226,7 @@ class Network:
         return _times(self._rows[key], scale)
 
     def _spread_once(self, available: Floats, bytes_per_s: float) -> tuple[Floats, Numbers]:
-        """Where distance does not count, what is cheapest anywhere within reach is cheapest everywhere."""
+        """Where the number of links does not count, the cheapest copy within reach is the source for all."""
         here = np.arange(len(self.sites))
         best, origin = available.copy(), here.copy()
         for part, after in self._order:

@@ -1,4 +1,4 @@
-"""The four objectives: what a link costs in each, and how much work a join is.
+"""The four objectives: the cost of a link in each, and the work of a join.
 
 - bytes: bytes a second between different sites, counted once however many links they cross (pmjoin 3.1).
 - usage: bytes a second times latency over the path, the bytes in flight (integrated 2.2).

@@ -16,7 +16,7 @@ PLACE = "THALWEG_OPERATIONS"
 """The environment variable that names another file."""
 
 _VERSION = 2
-_LOG = logging.getLogger(__name__)  # a warning comes out on standard error, unless it is told otherwise
+_LOG = logging.getLogger(__name__)  # without other configuration, a warning goes to standard error
 
 USUAL = Operations(
     hash=25e-9,
@@ -31,7 +31,7 @@ USUAL = Operations(
     call=12e-6,
     between=20e-9,
 )
-"""What the operations took on a machine of 2026."""
+"""The prices of a machine of 2026."""
 
 
 def kept_at() -> Path:
@@ -43,7 +43,7 @@ def kept_at() -> Path:
 
 
 def prices(path: Path | None = None) -> Operations:
-    """What was measured on this machine before; where nothing was, it is measured now and kept."""
+    """The prices of this machine: those measured before, or else measured now and kept."""
     path = path or kept_at()
     if (kept := _read(path)) is not None:
         return kept
@@ -62,7 +62,7 @@ def prices(path: Path | None = None) -> Operations:
 
 
 def _read(path: Path) -> Operations | None:
-    """What a file says; None where there is none, or one of another version, or not a whole one."""
+    """The prices in a file; None if it is missing, incomplete or of another version."""
     try:
         data = json.loads(path.read_text())
         if data["version"] != _VERSION or set(data["seconds"]) != set(NAMES):

@@ -1,8 +1,7 @@
-"""What a deployment costs in a model.
+"""The cost of a deployment.
 
-A deployment is priced on its deduplicated graph: what an operator sends to a site is sent once, however
-many operators there read it. A stream that is read under several aliases with the same filters counts as
-one operator for this.
+A deployment is priced on its deduplicated graph: an operator sends its output to a site once, however many
+operators there read it. Aliases of one stream with the same filters count as one operator.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from thalweg.query.model import quoted
 
 
 def price(deployment: Deployment, network: Network, model: Model) -> float:
-    """The cost of all that a deployment ships and, in a model that counts it, does."""
+    """The cost of all shipments of a deployment and, if the objective counts work, of its operators."""
     total = sum(
         network.cost(network.number[e.source_site], network.number[e.target_site], e.bytes_per_s)
         for e in shipments(deployment)
@@ -26,7 +25,7 @@ def price(deployment: Deployment, network: Network, model: Model) -> float:
 
 
 def shipments(deployment: Deployment) -> list[Edge]:
-    """The edges that lead to another site, each shipment once: the largest stands for its like."""
+    """The edges to other sites, each shipment once: of several edges the largest."""
     found: dict[Hashable, Edge] = {}
     by_id = {o.id: o for o in deployment.operators}
     for edge in deployment.edges:
@@ -38,7 +37,7 @@ def shipments(deployment: Deployment) -> list[Edge]:
 
 
 def shipment_key(source: Operator, edge: Edge) -> Hashable:
-    """What two edges have in common that are one shipment."""
+    """The key of a shipment: edges with the same key are sent once."""
     return _sent(source), edge.carries, edge.target_site
 
 

@@ -1,4 +1,4 @@
-"""A deployment: operators, each at a site, and edges that carry streams between them."""
+"""A deployment: operators at sites, and edges that carry streams between them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TUPLES = "tuples"
 
 @dataclass(frozen=True)
 class Edge:
-    """What flows from one operator to another: whose tuples or keys, and how much of them."""
+    """The flow from one operator to another: the streams whose tuples or keys it carries, and its rate."""
 
     source: str = field(metadata={"json": "from"})
     target: str = field(metadata={"json": "to"})
@@ -36,7 +36,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class Deployment:
-    """An acyclic graph of operators; one that hangs together wrongly can't be built.
+    """An acyclic graph of operators. An inconsistent one can't be built.
 
     >>> from thalweg.plan.operators import Sink, Source
     >>> source = Source("a", "n1", stream="s1")
@@ -108,7 +108,7 @@ class Deployment:
 
     @classmethod
     def from_json(cls, data: Any, *, where: str | None = None) -> Deployment:
-        """Reads back what `to_json` gave; anything else is an error that says what is wrong with it."""
+        """Reads the output of `to_json`; anything else is a UserError that names the mistake."""
         try:
             return decode(cls, data, "a deployment")
         except ValueError as error:

@@ -59,12 +59,12 @@ class Plan:
         }
 
     def document(self) -> dict[str, Any]:
-        """The document that is saved: what `to_json` gives, with the texts of the queries."""
+        """The document that is saved: the output of `to_json`, with the texts of the queries."""
         queries = [{**q.to_json(), "text": q.text} for q in self.queries]
         return {"format": FORMAT, "version": VERSION, **self.to_json(), "queries": queries}
 
     def save(self, path: Path) -> None:
-        """Writes the document that `load` reads."""
+        """Writes the document to a file, for `load`."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_text(path, json.dumps(self.document(), indent=2) + "\n")
@@ -96,7 +96,7 @@ class Plan:
             raise UserError(f"the plan is damaged: {error}", where=where, remedy="plan again") from error
 
     def check_is_of(self, queries: Sequence[Query], where: str) -> None:
-        """Refuses to run queries by a plan that was made for others."""
+        """Raises an error if the plan was made for other queries."""
         planned, given = [q.query for q in self.queries], [q.name for q in queries]
         if planned != given:
             raise UserError(
@@ -120,7 +120,7 @@ class Plan:
                     )
 
     def check_fits(self, catalog: Catalog, where: str) -> None:
-        """Refuses a plan whose sources are no longer where it says."""
+        """Raises an error if a site is gone, or a stream is at another site than planned."""
         for operator in (o for q in self.queries for o in q.deployment.operators):
             if operator.site not in catalog.sites:
                 raise UserError(f"the plan uses site {operator.site!r}, which the catalog lacks", where=where)

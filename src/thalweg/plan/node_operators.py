@@ -1,4 +1,4 @@
-"""The node operator set of a site: what it has to do for a deployment (adaptive 4.1, definition 2).
+"""The node operator set of a site: its part of a deployment (adaptive 4.1, definition 2).
 
 Streams have the names of the operators they come from: a source its alias, the output of a head's step
 "k^i" (adaptive's S^i_k). A step probes the window of one stream; an N-way join, or a helper of a semijoin,
@@ -48,7 +48,7 @@ NodeOperator = Join | Update | Ship
 
 
 def node_operators(deployment: Deployment, site: str, head: str | None = None) -> frozenset[NodeOperator]:
-    """The node operator set of a site; with `head` only what it does for the sequence of that stream.
+    """The node operator set of a site; with `head`, only its part of that stream's sequence.
 
     >>> a, b = (operators.Source(s, f"n_{s}", stream=s) for s in "ab")
     >>> more = {"head": "a", "stream": "b", "method": "SP-D", "streams": ("a", "b"), "on": ()}

@@ -1,4 +1,4 @@
-"""Which tuples belong to a part of the key space: by hash bucket, by range, or by a set of values."""
+"""Parts of a key space: by hash bucket, by range, or by a set of values."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Selector:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Selector:
-        """Reads back what `to_json` gave.
+        """Reads the output of `to_json`.
 
         >>> one = Selector(part=2, of=8, buckets=(1, 5))
         >>> Selector.from_json(one.to_json()) == one

@@ -1,4 +1,4 @@
-"""`auto`: the cheapest of what the other planners find in the time allowed.
+"""`auto`: the cheapest plan that the other planners find in the time allowed.
 
 The exact planners come first where they can be expected to finish; then the heuristics that take any query.
 """
@@ -15,7 +15,7 @@ from thalweg.planners.search.problem import Found, NotApplicableError, Problem
 from thalweg.planners.table import planner
 
 _SPLIT_S, _NODE_S = 8e-6, 3e-9
-"""About what the recurrence takes for a split, and for each node in it."""
+"""The approximate seconds of the recurrence for a split, and for each node in it."""
 
 
 def plan(problem: Problem) -> Found:

@@ -80,7 +80,7 @@ def tries(problem: Problem) -> int:
 class Exact:
     """The recurrence solved for some units, streams or joins made before, whose join is wanted at `target`.
 
-    `shared` says at which site the aliases of a stream have a copy between them, `extra` what these cost.
+    `shared` is the site at which aliases of a stream share a copy, `extra` the cost of these copies.
     """
 
     units: Sequence[Tree]

@@ -107,7 +107,7 @@ def _find(rates: Rates, tree: Tree) -> list[_Candidate]:
             found.append(here)
             if above is not None:
                 above.children.append(here)
-        # Only a partitioned join that is the very parent of another stands in its way.
+        # A partitioned join excludes another only if it is its direct parent.
         waiting.extend((child, child is inputs[-1], here) for child in inputs)
     return found
 
@@ -131,7 +131,7 @@ def _select(problem: Problem, candidates: list[_Candidate]) -> list[_Candidate]:
     `random` chooses in any order instead, `alternative` among those that the heuristic leaves.
     """
     how = problem.settings.get("selection", "heuristic")
-    # Where no value's own rate is known all parts are alike; such a join must not rule out another.
+    # Without rates of single values all parts are alike; such a join must not rule out another.
     gaining = [c for c in candidates if problem.rates.classes[c.class_].values]
     by_input = sorted(gaining, key=lambda c: -sum(problem.rates.flow(i.mask).bytes for i in c.inputs))
     if how == "random":

@@ -32,7 +32,7 @@ Plans = Callable[[Problem], Found]
 
 @dataclass(frozen=True)
 class Planner:
-    """What a planner is; `settings` are its `--set` keys with the values each takes."""
+    """A planner; `settings` are its `--set` keys with the values of each."""
 
     name: str
     family: str
@@ -72,7 +72,7 @@ _CLUSTERS = {**_TREE, "max_cs": NUMBER}
 
 PLANNERS: tuple[Planner, ...] = (
     Planner(
-        "auto", "any", "-", "the cheapest of what the others find in the time allowed",
+        "auto", "any", "-", "the cheapest plan that the others find in the time allowed",
         _module("auto"), {**_TREE, "seconds": NUMBER, **_PARTS, **_CLUSTERS},
     ),
     Planner(
@@ -95,7 +95,7 @@ PLANNERS: tuple[Planner, ...] = (
         _module("top_down"), _CLUSTERS,
     ),
     Planner(
-        "bottom-up", "tree", "integrated", "joins what is in sight, from the sink's cluster upwards",
+        "bottom-up", "tree", "integrated", "joins the available streams, from the sink's cluster upwards",
         _module("bottom_up"), _CLUSTERS,
     ),
     Planner(
@@ -145,7 +145,7 @@ def planner(name: str) -> Planner:
 
 @dataclass
 class Session:
-    """Queries deployed one after another, each seeing what is deployed."""
+    """Queries deployed one after another, each of which can reuse those before it."""
 
     catalog: Catalog
     options: PlanOptions
@@ -162,7 +162,7 @@ class Session:
             )
 
     def problem(self, query: Query) -> Problem:
-        """A query to be planned on what is deployed."""
+        """The planning problem of a query, with the queries deployed before it."""
         statistics = Statistics(self.catalog)
         equal = self.options.settings.get("width") == "equal"
         rates = Rates.of(query, statistics, equal_width=equal)
@@ -173,7 +173,7 @@ class Session:
         )
 
     def deploy(self, query: Query, chosen: Planner) -> PlannedQuery:
-        """Plans a query and adds it to what is deployed."""
+        """Plans a query and adds it to the deployed ones."""
         plan = chosen.plan  # loaded before the clock starts
         start = time.perf_counter()
         problem = self.problem(query)
@@ -193,7 +193,7 @@ class Session:
         )  # fmt: skip
 
     def _reused(self, deployment: Deployment) -> float:
-        """The cost of what a deployment uses of others."""
+        """The cost of the outputs that a deployment reuses."""
         number = self.network.number
         shipped = sum(
             self.network.cost(number[e.source_site], number[e.target_site], e.bytes_per_s)
@@ -203,12 +203,12 @@ class Session:
 
 
 def make_plan(queries: Sequence[Query], catalog: Catalog, options: PlanOptions) -> Plan:
-    """Deploys the queries in order, each by the planner that is asked for."""
+    """Deploys the queries in order, each by the chosen planner."""
     chosen = planner(options.planner)
     check_settings(chosen, options.settings)
     session = Session(catalog, options)
     planned = [session.deploy(q, chosen) for q in queries]
-    # Joins are split once all queries are planned: what one reuses of another is the same either way.
+    # Joins are split once all queries are planned: reuse is the same either way.
     mode = options.settings.get("split", AUTO)
     split = (
         replace(p, deployment=split_joins(session.problem(q), p.deployment, mode))

@@ -171,7 +171,7 @@ def _star(lexed: Lexed, span: Span, scope: Scope) -> list[Output]:
 
 
 def _alias(lexed: Lexed, span: Span) -> tuple[Token | None, Span]:
-    """The name given to an output column, with or without AS, and what it names."""
+    """The name given to an output column, with or without AS, and the tokens that it names."""
     start, end = span
     i = start
     while i < end:

@@ -1,4 +1,4 @@
-"""What a run has shipped, as a picture: the plan's map, with the bytes and tuples that flowed."""
+"""The traffic of a run as a picture: the plan's map, with the bytes and tuples shipped."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CENTRAL = "every stream whole to one site"
 
 @dataclass(frozen=True)
 class Flow:
-    """What flowed between sites in a run; `central` is what every stream whole to one site would be."""
+    """The traffic of a run; `central` is the payload of shipping every stream whole to one site."""
 
     plan: Plan
     read: Mapping[str, int]
@@ -34,7 +34,7 @@ class Flow:
 
     @classmethod
     def of(cls, plan: Plan, metrics: Mapping[str, Any]) -> Flow:
-        """From what `thalweg run` counted."""
+        """From the counts of `thalweg run`."""
         return cls(
             plan,
             metrics["input_rows"],
@@ -67,7 +67,7 @@ class Flow:
 
 
 def shipped_of(metrics: Mapping[str, Any]) -> tuple[Shipped, ...]:
-    """What went which way, of a run's counts."""
+    """The traffic between sites, from a run's counts."""
     return tuple(
         Shipped(way["from"], way["to"], way["tuples"], way["payload_bytes"], way["bytes"])
         for way in metrics["shipped"]
@@ -85,7 +85,7 @@ def draw(flow: Flow, catalog: Catalog, path: Path) -> None:
 
 
 def drawing(flow: Flow, catalog: Catalog) -> Drawing:
-    """The network with what flowed, and beside that what all streams whole to one site would have been."""
+    """The network with its traffic, beside the traffic of shipping all streams whole to one site."""
     bars = ((f"shipped by {flow.planner}", float(flow.payload)), (CENTRAL, float(flow.central)))
     lines = texts.lines_of(flow.plan, flow.read)
     return laid_out(flow.plan, catalog, _arrows(flow), lines, _titles(flow), texts.volume, bars)
@@ -105,7 +105,7 @@ def _titles(flow: Flow) -> Sequence[Title]:
 
 
 def _arrows(flow: Flow) -> list[texts.Shipped]:
-    """An arrow for each way; what streams are on it, the plan says."""
+    """An arrow for each pair of sites; the streams on it come from the plan."""
     carried: dict[tuple[str, str], dict[str, None]] = {}
     for query in flow.plan.queries:
         for edge in shipments(query.deployment):
@@ -126,4 +126,4 @@ def _label(shipped: Shipped, carried: Mapping[tuple[str, str], Mapping[str, None
 
 
 _NAMES = 3
-"""Shipments of a way that are named; of more, their number is told."""
+"""Shipments that are named on an arrow; if there are more, their number is shown."""

@@ -1,4 +1,4 @@
-"""What pictures of plans and of runs say: a line for each operator at its site, a label for each shipment."""
+"""The texts of pictures: a line for each operator at its site, a label for each shipment."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from thalweg.plan.operators import (
 )
 
 MOST_LINES = 12
-"""Lines at one site; what is beyond is counted."""
+"""The most lines at one site; the rest are counted."""
 _LABEL_LINES = 3
 _NAMES = 5
-"""Streams that are named in a line; of more, their number is told."""
+"""The most streams that a line names; if there are more, it has their number."""
 MOST_COLOURS = 8
-"""Queries that can be told apart by colour."""
+"""The most queries that have a colour each."""
 _ORDER = tuple(KINDS)
 
 
 @dataclass(frozen=True)
 class Shipped:
-    """All that a query ships from one site to another: `size` is bytes a second, or those of a whole run."""
+    """All shipments of a query from one site to another: `size` is bytes a second, or bytes of a run."""
 
     source: str
     target: str
@@ -46,7 +46,7 @@ class Shipped:
 
 @dataclass(frozen=True)
 class Line:
-    """What is done at a site, of which kind that is, and with which stream, if it is a source."""
+    """A line for an operator: its kind, its text and, for a source, its stream."""
 
     kind: str
     text: str
@@ -54,7 +54,7 @@ class Line:
 
 
 def lines_of(plan: Plan, read: Mapping[str, int] | None = None) -> dict[str, list[Line]]:
-    """What is done at each site, in the order of the data's way; the same said twice is said once.
+    """The lines of each site, sources first; equal lines of several queries are one.
 
     `read` is how many tuples of each stream a run has read.
     """
@@ -75,7 +75,7 @@ def lines_of(plan: Plan, read: Mapping[str, int] | None = None) -> dict[str, lis
 
 
 def shipped_by(plan: Plan) -> list[Shipped]:
-    """What each query ships between any two sites, beside what it uses of others."""
+    """The shipments of each query between any two sites, without those that it reuses."""
     apart = len(plan.queries) <= MOST_COLOURS
     found: dict[tuple[str, str, int], list[Edge]] = {}
     for nth, query in enumerate(plan.queries):
@@ -86,7 +86,7 @@ def shipped_by(plan: Plan) -> list[Shipped]:
 
 
 def amount(bytes_per_s: float) -> str:
-    """Bytes a second as people read them.
+    """Bytes a second with a unit.
 
     >>> amount(0.0696), amount(54.03), amount(12_345_678)
     ('0.0696 bytes/s', '54.03 bytes/s', '12.35 MB/s')
@@ -95,7 +95,7 @@ def amount(bytes_per_s: float) -> str:
 
 
 def volume(size: float) -> str:
-    """Bytes as people read them.
+    """Bytes with a unit.
 
     >>> volume(0), volume(999), volume(52_024), volume(3e9)
     ('0 bytes', '999 bytes', '52.02 kB', '3 GB')
@@ -107,7 +107,7 @@ def volume(size: float) -> str:
 
 
 def saving(shipped: float, central: float) -> str:
-    """How what was shipped compares with shipping every stream whole to one site.
+    """Compares shipped bytes with those of shipping every stream whole to one site.
 
     >>> saving(52_024, 793_392), saving(30, 20), saving(0, 8), saving(8, 0)
     ('15.3 times less', '1.5 times more', 'less', 'no less')
@@ -181,7 +181,7 @@ def _shortened(lines: Counter[Line]) -> list[Line]:
 
 
 def _label(edges: list[Edge]) -> tuple[str, ...]:
-    """What an arrow carries: for each set of streams its bytes, parts of the key space together."""
+    """The label of an arrow: the bytes of each set of streams, parts of the key space together."""
     size: dict[str, float] = {}
     for edge in edges:
         what = names(edge.streams) if edge.carries == TUPLES else f"{edge.carries} of {names(edge.streams)}"

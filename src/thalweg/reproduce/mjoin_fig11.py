@@ -18,7 +18,7 @@ MJOIN = "MJoin"
 HIGH, LOW = "XJoin tree, fluctuating high: (S1 S2) S3", "XJoin tree, fluctuating low: (S1 S3) S2"
 _BATCHES = 400
 _PARTS = 12  # of the time, four in each third
-_CLOSE = 0.02  # what is flushed is random: counts closer than this are taken for the same
+_CLOSE = 0.02  # flushing is random: counts closer than this are the same
 
 
 def streams(scale: float) -> list[Stream]:

@@ -1,1 +1,1 @@
-"""What the planners share: problems, trees and probe sequences, reuse, key spaces, splitting of joins."""
+"""Shared by the planners: problems, trees and probe sequences, reuse, key spaces, splitting of joins."""

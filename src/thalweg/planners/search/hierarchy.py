@@ -1,8 +1,8 @@
 """The hierarchy of clusters that `top-down`, `bottom-up` and `npc` plan on (integrated 3.1.1).
 
 At level 1 all sites are in clusters of at most max_cs. One site of each cluster, its coordinator, stands for
-it at level 2, where the coordinators are in clusters again, and so on up to a level with one cluster. What a
-level knows of two sites is what their representatives there cost each other.
+it at level 2, where the coordinators are in clusters again, and so on up to a level with one cluster. A
+level estimates the cost between two sites as the cost between their representatives.
 
                       level 3            (c)                one cluster
                                        /     \\
@@ -53,8 +53,8 @@ def beta(height: float, max_cs: int, nodes: int, streams: int) -> float:
 class Level:
     """The clusters of one level, each a sorted array of sites, and their coordinators.
 
-    `representative` and `cluster` are of every site of the network: who stands for it here, and in which
-    cluster.
+    `representative` and `cluster` have, for every site of the network, its representative at this level and
+    the cluster of that.
     """
 
     clusters: tuple[Numbers, ...]
@@ -87,7 +87,7 @@ class Hierarchy:
         return len(self.levels)
 
     def representative(self, level: int, site: int) -> int:
-        """Who stands for a site at a level."""
+        """The representative of a site at a level."""
         return int(self.levels[level - 1].representative[site])
 
     def cluster(self, level: int, site: int) -> Numbers:
@@ -106,7 +106,7 @@ class Hierarchy:
         return int(np.count_nonzero(under == under[site]))
 
     def estimated(self, level: int, source: int, target: int, bytes_per_s: float = 1.0) -> float:
-        """What a level knows of the cost between two sites (c_est of theorem 1)."""
+        """A level's estimate of the cost between two sites (c_est of theorem 1)."""
         at = self.levels[level - 1].representative
         return self.network.cost(int(at[source]), int(at[target]), bytes_per_s)
 
@@ -177,7 +177,7 @@ def _medoid(network: Network, features: Floats, sites: Numbers) -> int:
     """The site with the least cost to all others of its cluster.
 
     In a large network costs are estimated by the landmarks: the difference of two sites' costs to any one
-    is at most what they cost each other.
+    is at most the cost between them.
     """
     if len(network.sites) <= EXACT:
         apart = features[np.ix_(sites, sites)]

@@ -94,7 +94,7 @@ def _by_rate(rates: Rates, one: KeyClass, parts: int) -> list[Piece]:
         groups.setdefault(int(label), []).append(value)
     parted = [tuple(values) for _, values in sorted(groups.items())]
     if one.rest.any() and len(parted) < parts:
-        parted.append(())  # a part of its own for the values that nobody names
+        parted.append(())  # a separate part for unnamed values
     return [
         Piece(
             Selection(values, float(k == len(parted) - 1)),

@@ -1,4 +1,4 @@
-"""What a planner is given, and what it gives back."""
+"""A planner's input, `Problem`, and output, `Found`."""
 
 from __future__ import annotations
 

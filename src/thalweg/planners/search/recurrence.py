@@ -1,11 +1,11 @@
 """The exact recurrence for trees: the least cost of having the join of a set at a node.
 
-    f[{i}][v] = what it costs to have stream i at v
+    f[{i}][v] = cost of having stream i at v
     g[S][v]   = min over splits S = A + B of f[A][v] + f[B][v] + work(A, B)
-    f[S][v]   = min over u of g[S][u] + what it costs to ship S from u to v
+    f[S][v]   = min over u of g[S][u] + cost of shipping S from u to v
 
 (Dreyfus and Wagner's for Steiner trees, with the bytes of S as the weight.) Where S is available already,
-g[S][u] is at most what it costs to use it there. Sets are bit masks over *units*: streams, or results of
+g[S][u] is at most the cost of using it there. Sets are bit masks over *units*: streams, or results of
 joins that were decided elsewhere.
 """
 
@@ -20,9 +20,9 @@ from thalweg.cost.keys import Floats
 from thalweg.cost.network import Numbers
 
 _CHEAPER = 1 - 1e-12
-"""By so much, beyond what rounding does, a split must be cheaper than another that is liked better."""
+"""How much cheaper a split must be than a preferred one; larger than rounding errors."""
 Spread = Callable[[Floats, float], tuple[Floats, Numbers]]
-"""From what a stream costs at each node, and its bytes, to its least cost at each and where it comes from."""
+"""From a stream's cost at each node, and its bytes, to its least cost at each and its origin."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def solve(
 ) -> Solved:
     """Runs the recurrence over all sets of `count` units.
 
-    `available` gives what sets cost where they need no join; single units must be in it. `sizes` are bytes
+    `available` gives the costs of sets that need no join; single units must be in it. `sizes` are bytes
     a second. Of equally cheap splits the one with the fewest cross products is taken, then the one with
     the fewest joins, then the one of the smallest streams. A set in `free` costs nothing at that node,
     whatever it costs elsewhere.

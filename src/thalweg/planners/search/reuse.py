@@ -1,9 +1,8 @@
-"""What queries deployed before already compute, and what it takes to use that.
+"""Reuse: outputs of deployed queries that a later query can read, and their cost.
 
-Every stream and every join that is deployed is an offer, at its own site and at every site it is shipped
-to, to each later query that needs it, or less than it. What must be filtered away after is done there. Where
-a column or a tuple that is needed was left out, the filters and projections upstream can be widened instead
-(integrated 4.1.1); that costs the bytes that flow more.
+Every deployed stream and join is an offer, at its own site and at every site it is shipped to, for each later
+query that needs it or a part of it. The part is filtered out at that site. If a column or a tuple is missing,
+the filters and projections upstream can be widened instead (integrated 4.1.1), at the cost of more bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from thalweg.planners.search.views import Gap, View, gap, labels, widened
 from thalweg.query.model import Expr, Query
 
 WIDENING = "more"
-"""What an edge carries that only adds to one deployed before."""
+"""The `carries` of an edge that adds to one deployed before."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class More:
-    """What an edge upstream carries more once an operator is widened, and how much more its target works."""
+    """The additional flow of an upstream edge once an operator is widened, and the work it adds."""
 
     edge: Edge
     tuples_per_s: float
@@ -75,7 +74,7 @@ class Offer:
     filter_s: float
 
     def operators(self) -> tuple[list[ops.Operator], list[Edge]]:
-        """The reference, what is widened for it, and the filter after it; the last one's output is used."""
+        """The operators of a reuse: widened ones, the reference and its filter; the last is its output."""
         entry, name = self.entry, self.entry.of.query.name
         aliases = tuple(self.query.aliases[i] for i in members(self.mask))
         flow = entry.of.rates.flow(entry.mask)
@@ -140,17 +139,17 @@ class Offer:
 
 @dataclass
 class Deployed:
-    """The queries deployed so far, and what they offer."""
+    """The queries deployed so far, and their offers."""
 
     running: dict[str, Running] = field(default_factory=dict)
     unseen: list[Running] = field(default_factory=list)
     entries: dict[tuple[str, ...], dict[tuple[object, ...], Entry]] = field(default_factory=dict)
 
     def add(self, query: Query, deployment: Deployment, rates: Rates) -> None:
-        """Takes a query's deployment into what later ones can use."""
+        """Adds a query's deployment to those that later ones can reuse."""
         running = Running(query, deployment, rates)
         self.running[query.name] = running
-        self.unseen.append(running)  # what it offers is worked out when somebody asks
+        self.unseen.append(running)  # its offers are found when a later query asks for them
 
     def _look(self, running: Running) -> None:
         for operator, mask in _whole_outputs(running):
@@ -162,7 +161,7 @@ class Deployed:
                 self._widen(operator)
 
     def offers(self, problem: Problem) -> list[Offer]:
-        """All that a query could use instead of joining or shipping anew."""
+        """All deployed outputs that a query could read instead of joining or shipping again."""
         while self.unseen:
             self._look(self.unseen.pop(0))
         streams = [i.stream for i in problem.query.inputs]
@@ -181,7 +180,7 @@ class Deployed:
         return found
 
     def upstream(self, operators: Iterable[ops.Operator]) -> dict[object, Edge]:
-        """What other queries ship for the outputs that some operators reuse, each shipment once."""
+        """The shipments of other queries for the outputs that some operators reuse, each once."""
         found: dict[object, Edge] = {}
         for operator in operators:
             if not isinstance(operator, ops.Reuse):
@@ -213,7 +212,7 @@ class Deployed:
         self.entries.setdefault(streams, {}).setdefault((entry.view.key, entry.site), entry)
 
     def _widen(self, operator: ops.Reuse) -> None:
-        """What was widened for one query is wider for all that come after."""
+        """An output that was widened for one query is wider for all later ones."""
         lacking, weaker = (
             {n: frozenset(c) for n, c in added.items()}
             for added in (operator.columns_added, operator.filters_widened)
@@ -230,7 +229,7 @@ class Deployed:
 
 
 def _whole_outputs(running: Running) -> list[tuple[ops.Operator, int]]:
-    """The operators whose output is all of a view, not a part of its key space or of its heads."""
+    """The operators whose output is a whole view, not a part of its key space or of its heads."""
     deployment = running.deployment
     partial: set[str] = set()
     found = []
@@ -291,9 +290,9 @@ def _offer(problem: Problem, entry: Entry, mask: int, between: Gap) -> Offer | N
 
 
 def _widening(entry: Entry, between: Gap, statistics: Statistics) -> tuple[More, ...] | None:
-    """What each edge upstream of an operator carries more, once its filters and projections are wider.
+    """The additional flow of each edge upstream of an operator, once its filters and projections are wider.
 
-    What that assumes is noted in `statistics`.
+    Assumptions are noted in `statistics`.
     """
     deployment, old = entry.of.deployment, entry.of.rates
     if entry.site != deployment.operator(entry.operator).site:
@@ -326,7 +325,7 @@ def _widening(entry: Entry, between: Gap, statistics: Statistics) -> tuple[More,
 
 
 def _growth(entry: Entry, stream: int, theirs: frozenset[str], statistics: Statistics) -> float:
-    """How many times the tuples of a stream pass once its filters let pass what either query asks for."""
+    """The growth of a stream once its filters pass the tuples that either query needs."""
     one = entry.of.query.inputs[stream]
     ours = 1.0
     for f in one.filters:

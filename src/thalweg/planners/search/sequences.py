@@ -1,8 +1,8 @@
 """Probe sequences: for each head stream the order in which its tuples meet the others, and how.
 
 A plan of the linear family (semijoin definition 1, adaptive definition 1) is one sequence of one-way joins
-for each head. The papers' cost of a plan is the sum over all steps (`additive`). What a deployment really
-ships is less where two heads ship the same; the exact planners plan for that.
+for each head. The papers' cost of a plan is the sum over all steps (`additive`). A deployment ships less if
+two heads ship the same tuples; the exact planners take that into account.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ class Steps:
 
     @cached_property
     def work(self) -> Floats:
-        """What the work costs by each method for each step."""
+        """The cost of the work of each step by each method."""
         counts = self.costs.problem.model.work
         none = np.zeros(len(self.streams))
         return np.stack([none + self.methods[m].work_s if counts else none for m in METHODS])
 
     @cached_property
     def cost(self) -> Floats:
-        """What it costs by each method for each step from each site where the current stream may be.
+        """The cost of each step by each method, from each site where the current stream may be.
 
         Infinite where there is no path, no equality, or nothing to ship: at one site only SP-D is left.
         """
@@ -87,7 +87,7 @@ class Steps:
 
 @dataclass(eq=False)
 class StepCosts:
-    """What the steps of a problem cost; sites are numbered by their place in `sites`."""
+    """The costs of a problem's steps; sites are numbered by their place in `sites`."""
 
     problem: Problem
     _made: dict[tuple[int, tuple[Step, ...]], tuple[Shipped, float]] = field(default_factory=dict)
@@ -159,12 +159,12 @@ class StepCosts:
         return [np.where(part, 1 - absent, 1.0).prod(axis=1), ends]
 
     def nexts(self, mask: int) -> list[int]:
-        """The streams that an equality connects to a set; a query hangs together, so there is one."""
+        """The streams that an equality connects to a set; queries are connected, so there is one."""
         rates = self.problem.rates
         return [i for i in range(len(rates.aliases)) if not mask >> i & 1 and rates.joinable(mask, 1 << i)]
 
     def delivery(self, head: int) -> Floats:
-        """What it costs to deliver a head's results from each site."""
+        """The cost of delivering a head's results from each site."""
         target, rates = self.problem.target, self.problem.rates
         if target is None:
             return np.zeros(len(self.sites))
@@ -196,7 +196,7 @@ class StepCosts:
         return float(sum(ways)) + float(self.delivery(head)[places[-1]])
 
     def shipped(self, plan: Plan) -> Shipped:
-        """What all heads ship, each shipment once; as `cost.price.shipments` of the whole deployment."""
+        """The shipments of all heads, each once; as `cost.price.shipments` of the whole deployment."""
         found: Shipped = {}
         for head, steps in plan.items():
             for key, edge in self._alone(head, steps)[0].items():
@@ -205,7 +205,7 @@ class StepCosts:
         return found
 
     def price(self, plan: Plan) -> float:
-        """What the plan's deployment costs."""
+        """The cost of the plan's deployment."""
         number, place = self.problem.network.number, self.ways.index
         total = sum(
             self.ways.cost(place[number[e.source_site]], place[number[e.target_site]], e.bytes_per_s)
@@ -219,7 +219,7 @@ class StepCosts:
         return dict(zip(self.problem.query.aliases, self.problem.twins, strict=True))
 
     def _alone(self, head: int, steps: tuple[Step, ...]) -> tuple[Shipped, float]:
-        """What one head ships, and what its work costs."""
+        """The shipments of one head, and the cost of its work."""
         if (head, steps) not in self._made:
             builder = Sequences(self)
             builder.sink([builder.sequence(head, steps)])

@@ -147,7 +147,7 @@ def _halves(mask: int) -> Iterator[tuple[int, int]]:
 
 
 def _stepwise(work: Work, each: Operations) -> Chosen:
-    """From one join of all: what helps most to join first is joined first, as long as it helps."""
+    """From one join of all: greedily joins the pair first that saves most, as long as any saves."""
     best = single(work, each)
     while True:
         steps = [Chosen(shape, work.tree(shape).seconds(each)) for shape in _steps(best.shape)]
@@ -187,7 +187,7 @@ def _joined_pairwise(work: Work, each: Operations) -> Chosen:
 
 
 def _chain(work: Work, each: Operations) -> Chosen:
-    """What one would write by hand: the smallest windows first, one after another."""
+    """The tree that people write by hand: the smallest windows first, one after another."""
     sizes = work.inputs.moments[-1].content
     first, *rest = sorted(range(len(work.inputs)), key=lambda i: sizes[i])
     shape: Shape = first

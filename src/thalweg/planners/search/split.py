@@ -1,8 +1,8 @@
 """Splits N-way joins of a deployment into trees of smaller ones at the same site, where that is cheaper.
 
-Nothing is shipped for it, so the plan's cost stays what it was. What is decided by: seconds of work a second
-of one operator and of trees (`cost/splitting.py`), with what a further join costs beside its work: on Spark
-each is a stage of every micro-batch, and what goes from one to the next is packed and shuffled.
+Nothing more is shipped, so the plan's cost stays the same. The choice compares the seconds of work a second
+of one operator and of trees (`cost/splitting.py`). Each further join adds a fixed cost: on Spark it is a
+stage of every micro-batch, and its input is packed and shuffled.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ AUTO, NEVER, BINARY = "auto", "never", "binary"
 MODES = (AUTO, NEVER, BINARY)
 
 STAGE_S = 0.25
-"""What a further join takes of every micro-batch, of which there is about one a second."""
+"""Seconds of a further join in every micro-batch; there is about one a second."""
 
 FORWARD_S = 1e-6
-"""What it takes to pack, shuffle and unpack an intermediate result."""
+"""Seconds to pack, shuffle and unpack an intermediate result."""
 
 _VALUE = 8  # bytes of a value, on average
 _LITTLE = 0.1  # seconds of work a second at the usual prices, below which those of this machine don't matter
@@ -51,7 +51,9 @@ class _Pass:
     problem: Problem
     deployment: Deployment
     mode: str
-    operators: dict[str, list[Operator]] = field(default_factory=dict)  # what is put in an operator's place
+    operators: dict[str, list[Operator]] = field(
+        default_factory=dict
+    )  # the operators that replace each operator
     edges: dict[tuple[str, str], Edge] = field(default_factory=dict)
     _each: Operations | None = None
 
@@ -64,7 +66,7 @@ class _Pass:
 
     @property
     def each(self) -> Operations:
-        """The prices; measured only when something is to be decided."""
+        """The prices; measured only when there is a decision to make."""
         if self._each is None:
             measured = prices()
             self._each = replace(measured, between=measured.between + FORWARD_S)
@@ -105,7 +107,7 @@ class _Pass:
         return (JoinTree(tree=tree, because=because),) if because else ()
 
     def _warning(self, choices: Sequence[_Choice]) -> str | None:
-        """MJoin 3.6: what arrives faster than it is joined piles up; not told of what is only assumed."""
+        """MJoin 3.6: tuples that arrive too fast pile up. No warning is given when a statistic is assumed."""
         seconds = sum(choice.seconds for choice in choices)
         if seconds <= 1 or self.assumed:
             return None
@@ -123,7 +125,7 @@ class _Pass:
         return [" ".join(self.rates.names(mask)) for mask in groups]
 
     def _nodes(self, masks: Sequence[int]) -> list[Node]:
-        """An operator on several attributes is a tree of joins already; its inputs are told by number."""
+        """The tree of joins of an operator on several attributes; its inputs are numbers."""
         names = [set(self.rates.names(mask)) for mask in masks]
         within: list[dict[str, list[Expr]]] = [
             {str(n): [] for n, own in enumerate(names) if own & by_alias.keys()}
@@ -145,7 +147,7 @@ class _Pass:
 
     def _choose(self, parts: Sequence[int], shares: Sequence[float]) -> _Choice:
         if len(parts) > STEPWISE and self.mode != BINARY:
-            return _Choice(tuple(range(len(parts))), 0.0)  # counting what so many do takes too long
+            return _Choice(tuple(range(len(parts))), 0.0)  # counting the work of so many takes too long
         work = Work(_inputs(self.rates, parts, shares))
         if len(parts) < 3 or self.mode == NEVER or (self.mode == AUTO and self.assumed):
             one = single(work, USUAL)
@@ -249,13 +251,13 @@ def _tree(
 
 
 def _assumed(rates: Rates) -> str:
-    """What is assumed of the streams, beside widths: where that is guesswork, one operator is no risk."""
+    """The assumed statistics other than widths; if there are any, one operator is the safe choice."""
     found = [a for a in rates.statistics.assumed if ".stats.widths." not in a]
     return f"assumed: {found[0]}" + (f", and {len(found) - 1} more" if found[1:] else "") if found else ""
 
 
 def _inputs(rates: Rates, parts: Sequence[int], shares: Sequence[float]) -> Inputs:
-    """What the statistics say of a join's inputs, in steady state."""
+    """The statistics of a join's inputs, in steady state."""
     flows = [rates.flow(part) for part in parts]
     within = math.prod(shares) ** (1 / len(shares))  # the part of the key space that this is, about
 
@@ -293,12 +295,12 @@ def _flat(shape: Shape) -> bool:
 
 
 def _text(shape: Shape, labels: Sequence[str]) -> str:
-    """A tree as people read it: ((a b) c)."""
+    """A tree as text: ((a b) c)."""
     if isinstance(shape, int):
         return f"({labels[shape]})" if " " in labels[shape] else labels[shape]
     return f"({' '.join(_text(part, labels) for part in shape)})"
 
 
 def _short(seconds: Mapping[str, float]) -> dict[str, float]:
-    """To three digits; what is beyond all numbers is left out."""
+    """Numbers to three digits, without infinite ones."""
     return {name: float(f"{s:.3g}") for name, s in seconds.items() if math.isfinite(s)}

@@ -1,7 +1,7 @@
 """Trees of joins, each at a site, and the deployments they make.
 
-A tree's leaves are the query's streams, or what another query's operator already yields. Some of its joins
-may be made by several trees, each for its part of a key space.
+A tree's leaves are the query's streams, or outputs of another query's operators. Some of its joins may be
+made by several trees, each for a part of a key space.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Reused:
-    """What an operator that is deployed already yields for a set of the query's streams."""
+    """The output of a deployed operator, for a set of the query's streams."""
 
     mask: int
     offer: Offer
@@ -74,7 +74,7 @@ Tree = Leaf | Reused | Join | Partitioned
 
 @dataclass(frozen=True)
 class Part:
-    """A tree for a part of the key space, the rates within it, and how its tuples are told by `keys`."""
+    """A tree for a part of the key space, its rates, and the selector and keys of its tuples."""
 
     tree: Tree
     rates: Rates
@@ -92,7 +92,7 @@ def deploy(problem: Problem, tree: Tree) -> Deployment:
 
 @dataclass(frozen=True)
 class Built:
-    """An operator whose output stands for a set of streams, with the rates that apply to it."""
+    """An operator whose output is the join of a set of streams, with its rates."""
 
     id: str
     mask: int
@@ -212,7 +212,7 @@ class Builder:
         return made[-1].id
 
     def sink(self, tops: Sequence[Built]) -> None:
-        """Where the results end: at the site they are to be delivered to, or at each where they arise."""
+        """Adds the sinks: one at the site of delivery, or one at each site where results arise."""
         name = self.problem.query.name
         name = name if name not in self.operators else f"{name} results"
         sites = dict.fromkeys(self.operators[t.id].site for t in tops)
@@ -244,7 +244,7 @@ class Builder:
 
 
 def from_below(tree: Tree, until: Container[int] = ()) -> list[Tree]:
-    """All nodes, inputs before those that read them; nothing below a node whose mask is in `until`.
+    """All nodes in topological order; nothing below a node whose mask is in `until`.
 
     No recursion: a tree of a thousand streams may be a thousand deep.
     """

@@ -1,4 +1,4 @@
-"""What a part of a query yields, said so that parts of different queries can be compared.
+"""Views: the outputs of parts of queries, in a form that can be compared between queries.
 
 Streams stand for aliases; a stream that occurs twice is numbered in the order of its aliases. One view
 yields a *superset* of another when its windows are at least as wide, its filters at most as strict, its
@@ -23,7 +23,7 @@ Columns = Mapping[str, frozenset[str]]
 
 @dataclass(frozen=True)
 class View:
-    """The join of some streams: what is asked of each, what is equal, which columns come out.
+    """The join of some streams: their windows and filters, the equalities, the output columns.
 
     All by label, a stream's name or numbered name. `times` are the labels' time columns.
     """
@@ -67,7 +67,7 @@ class View:
 
     @cached_property
     def key(self) -> tuple[object, ...]:
-        """What makes two views the same."""
+        """The key of a view: equal views have equal keys."""
         return (
             *(self.labels, self.equal, self.conditions),
             tuple((n, self.windows[n], self.filters[n], self.columns[n]) for n in self.labels),
@@ -75,7 +75,7 @@ class View:
 
 
 def labels(query: Query, mask: int) -> dict[str, str]:
-    """What the aliases of a set are called in its view."""
+    """The labels of a set's aliases in its view."""
     inputs = [query.inputs[i] for i in members(mask)]
     count, numbers = Counter(i.stream for i in inputs), Counter[str]()
     found = {}
@@ -87,10 +87,10 @@ def labels(query: Query, mask: int) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Gap:
-    """What lies between a deployed view and the one wanted.
+    """The difference between a deployed view and the one wanted.
 
-    `filters`, and with `windows` the narrower windows, are to be applied after it. To be usable at all,
-    some things must be added upstream: `lacking` columns by label, and for some labels `weaker` filters.
+    `filters`, and with `windows` the narrower windows, are applied after it. The `lacking` columns and the
+    `weaker` filters, both by label, must be changed upstream.
     """
 
     filters: tuple[str, ...]
@@ -104,7 +104,7 @@ class Gap:
 
 
 def gap(deployed: View, wanted: View) -> Gap | None:
-    """What it takes to get one view from another; None where nothing can."""
+    """The gap between two views; None if the one can't be made from the other."""
     if deployed.labels != wanted.labels or not deployed.conditions <= wanted.conditions:
         return None
     if not all(any(e <= w for w in wanted.equal) for e in deployed.equal):
@@ -141,7 +141,7 @@ def gap(deployed: View, wanted: View) -> Gap | None:
 
 
 def widened(deployed: View, found: Gap) -> View:
-    """A deployed view after what was missing has been added upstream."""
+    """A deployed view after the lacking columns and tuples have been added upstream."""
     filters = dict(deployed.filters)
     for name, theirs in found.weaker.items():
         filters[name] = united(deployed.filters[name], theirs)
@@ -158,7 +158,7 @@ def widened(deployed: View, found: Gap) -> View:
 
 
 def united(ours: frozenset[str], theirs: frozenset[str]) -> frozenset[str]:
-    """Filters that pass what passes either of two."""
+    """Filters that pass every tuple that either of two passes."""
     if all(implied(ours, f) for f in theirs):
         return theirs
     if not ours or not theirs:

@@ -1,4 +1,4 @@
-"""A budget of bytes for windows: what a tuple takes, batches that fit, and which tuples go beyond it.
+"""A budget of bytes for windows: the bytes of a tuple, batches that fit, and tuples beyond the budget.
 
 A tuple takes its key and start (8 bytes each), its end where it brings its own (8), its place in a chain and
 its slot in the hash table (4 each), and its stored columns: their width, or for strings where the value lies
@@ -29,7 +29,7 @@ class Share(NamedTuple):
 
 
 def fixed_bytes(spec: InputSpec) -> int:
-    """What each tuple of an input takes, without the bytes of its strings."""
+    """The bytes of each tuple of an input, without its strings."""
     total = 24 if spec.span is not None else 32
     for _, kind in spec.columns:
         fixed = fixed_dtype(kind)
@@ -38,7 +38,7 @@ def fixed_bytes(spec: InputSpec) -> int:
 
 
 def delta_bytes(spec: InputSpec, delta: Delta) -> np.ndarray:
-    """What new tuples will take, one by one."""
+    """The bytes of new tuples, one by one."""
     total = np.full(len(delta), fixed_bytes(spec), np.int64)
     for column in delta.columns:
         if fixed_dtype(column.type) is None:
@@ -47,13 +47,13 @@ def delta_bytes(spec: InputSpec, delta: Delta) -> np.ndarray:
 
 
 def batch_bytes(inputs: Sequence[InputSpec], deltas: Sequence[Delta | None]) -> np.ndarray:
-    """What the new tuples of each input will take."""
+    """The bytes of the new tuples of each input."""
     pairs = zip(inputs, deltas, strict=True)
     return np.array([0 if d is None else delta_bytes(spec, d).sum() for spec, d in pairs], np.int64)
 
 
 def window_bytes(spec: InputSpec, window: Window, rows: np.ndarray) -> np.ndarray:
-    """What some tuples of a window take, one by one."""
+    """The bytes of some tuples of a window, one by one."""
     total = np.full(len(rows), fixed_bytes(spec), np.int64)
     for column in window.columns:
         if isinstance(column, BytesColumn):

@@ -1,4 +1,4 @@
-"""What a join operator has on disk: for each input and partition of the keys, files of tuples.
+"""The disk part of a join operator: files of tuples for each input and partition of the keys.
 
 Each tuple keeps the ticks of its arrival and of its departure from memory. Tuples that arrive in a partition
 that is on disk wait in the output buffer until a file is worth its while.
@@ -19,9 +19,9 @@ from thalweg.kernel.spill import Spilled, SpillFolder
 
 @dataclass
 class Work(Counters):
-    """The work of an operator that overflows: what joining takes, bytes of files, and results by phase.
+    """The work of an operator that overflows: of joining, bytes of files, and results by phase.
 
-    `results` also counts what was found again and left out.
+    `results` also counts duplicates that were left out.
     """
 
     written: int = 0
@@ -121,7 +121,7 @@ class Disk:
         self.rows[i, partition] = 0
 
     def expire(self, i: int, partition: int, bound: int) -> None:
-        """Remove the files of a part of which every tuple ends before the bound."""
+        """Remove the files of a part if all of its tuples end before the bound."""
         files = self._files.get((i, partition), [])
         if any(f.last_end < bound for f in files):
             self._files[i, partition] = [f for f in files if f.last_end >= bound]

@@ -1,18 +1,18 @@
 """The N-way join in less memory than its windows need (MJoin, Viglas et al. 2003, sections 2.4 to 2.7).
 
-    phase 1  push     memory to memory   new tuples probe what is in memory; beyond the budget it is flushed
+    phase 1  push     memory to memory   new tuples probe the windows in memory; surplus tuples are flushed
     phase 2  idle     disk to memory     a part on disk probes the memory of the other inputs
-    phase 3  finish   disk to disk       what has not met yet meets, a partition of the keys at a time
+    phase 3  finish   disk to disk       all remaining combinations, a partition of the keys at a time
 
 Inputs that never end have no third phase to wait for. There a partition is visited, which is the third phase
 for it alone, before its oldest tuple that is not yet joined expires, or after the stated delay; so results
 are complete, and at most that late.
 
-*Random* flushing picks tuples whatever their keys. *Coordinated* flushing takes a partition of every input
-and lets what arrives in it go to disk unprobed: nothing of it is in memory then, so an idle step of it would
-find nothing, and visits the partition instead.
+*Random* flushing picks tuples whatever their keys. *Coordinated* flushing takes a partition of every input,
+and new tuples of it go to disk unprobed: none of it is in memory then, so an idle step of it would find
+nothing, and visits the partition instead.
 
-Every result comes out once; how that is told is in `together`.
+Every result comes out once; `together` has the rule.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class OverflowJoin:
         self._ledger = Ledger(partitions)
         self._probed = np.full((n, partitions), -1)  # when each part on disk last probed,
         self._pushed = -1  # and when something last came
-        self._limits = [-NEVER] * n  # what ends before can meet nothing more, for each input
+        self._limits = [-NEVER] * n  # for each input: tuples that end before can't match any more
 
     @property
     def held(self) -> np.ndarray:
@@ -120,7 +120,7 @@ class OverflowJoin:
         return self.memory.bytes + self.disk.buffered
 
     def push(self, deltas: Sequence[Delta | None]) -> Iterator[Joined]:
-        """Join new tuples with what is in memory (phase 1); all of it must be consumed."""
+        """Join new tuples with the windows in memory (phase 1); the caller must consume all results."""
         for piece in pieces(self.inputs, deltas, self.budgets):
             self._make_room(batch_bytes(self.inputs, piece))
             fresh = [None if d is None else self._admit(i, d) for i, d in enumerate(piece)]
@@ -147,7 +147,7 @@ class OverflowJoin:
             yield from self._probe(i, partition)
 
     def finish(self) -> Iterator[Joined]:
-        """All that is still missing, when no input brings anything any more (phase 3). Nothing follows it."""
+        """All missing results, after all inputs have ended (phase 3). Nothing follows it."""
         for partition in np.flatnonzero(self._ledger.missing).tolist():
             yield from self._visit(partition, 3)
         for partition in np.flatnonzero(self.disk.present).tolist():
@@ -155,7 +155,7 @@ class OverflowJoin:
                 self.disk.remove(i, partition)
 
     def expire(self, bounds: Sequence[int]) -> Iterator[Joined]:
-        """Visit the partitions that are due and forget what can meet nothing more; consume all of it.
+        """Visit the partitions that are due and forget tuples that can't match any more; consume all results.
 
         bounds[j] is the least start that input j can still bring. A result is out once the least of them has
         passed its start by more than `delay`.
@@ -225,7 +225,7 @@ class OverflowJoin:
                 self.disk.write_buffers()
 
     def _leaves(self, partition: np.ndarray) -> None:
-        """Note that tuples of these partitions go to disk: what was complete before has come out."""
+        """Note that tuples of these partitions go to disk: all results complete before have come out."""
         for p in np.setdiff1d(partition, np.flatnonzero(self.disk.present)).tolist():
             self._ledger.settle(p, self.tick)
 
@@ -262,7 +262,7 @@ class OverflowJoin:
         self._probed[i, partition] = tick
 
     def _return_visit(self, partition: int, phase: int) -> Iterator[Joined]:
-        """Visit a partition; what is alive stays on disk, or comes back to memory where there is room."""
+        """Visit a partition; its alive tuples stay on disk, or come back to memory if there is room."""
         parts = yield from self._visit(partition, phase)
         for i, tuples in enumerate(parts):
             alive = tuples.end(self.inputs[i]) >= self._limits[i]
@@ -277,9 +277,9 @@ class OverflowJoin:
                 self.disk.replace(i, partition, tuples)
 
     def _visit(self, partition: int, phase: int) -> Generator[Joined, None, list[Tuples]]:
-        """Bring all of a partition together: what came since it was settled probes, the rest is there.
+        """Join a whole partition: tuples that came since it was settled probe the rest.
 
-        Returns what is on disk.
+        Returns its tuples on disk.
         """
         tick, self.tick = self.tick, self.tick + 1
         windows, fresh, departure, parts = [], [], {}, []

@@ -1,4 +1,4 @@
-"""What a join operator that overflows has in memory: windows whose tuples carry the tick of their arrival."""
+"""The memory part of an overflow join: windows whose tuples carry the tick of their arrival."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Memory:
             self.bytes[i] = window_bytes(self.inputs[i], window, window.rows).sum()
 
     def expire(self, i: int, limit: int) -> None:
-        """Forget what ends before the limit."""
+        """Forget tuples that end before the limit."""
         window = self.join.windows[i]
         first = window.row(window.first)
         window.expire(limit)

@@ -1,6 +1,6 @@
-"""Whether a combination of tuples has come out before, told from ticks (MJoin, section 2.6, made exact).
+"""Whether a combination of tuples has come out before, by ticks (MJoin, section 2.6, made exact).
 
-The operator's ticks number what happens to it: pushes, probes, visits. A tuple is in memory from the tick of
+The operator's ticks number its pushes, probes and visits. A tuple is in memory from the tick of
 its arrival until just before that of its departure; one that never was has both at the same tick. A result
 came out if and only if there was *one* moment at which all its members were together:
 
@@ -52,7 +52,7 @@ def propagated(
 
 
 class Ledger:
-    """For each partition of the keys: what has come out, and since when results are missing.
+    """For each partition of the keys: the results that have come out, and since when results are missing.
 
     `settled` is a tick before which all that was complete is out: that of the last visit, or of the moment
     at which the first tuple left memory. A result that is missing was completed by a tuple that came when
@@ -77,7 +77,7 @@ class Ledger:
         self.since[partition] = self.until[partition] = NEVER
 
     def arrive(self, partition: np.ndarray, start: np.ndarray, end: np.ndarray) -> None:
-        """Note new tuples, each of a partition of which something is on disk."""
+        """Note new tuples of partitions that are at least partly on disk."""
         np.minimum.at(self.since, partition, start)
         np.minimum.at(self.until, partition, end)
 
