@@ -49,4 +49,8 @@ fi
 echo "setup: installing thalweg and what it needs into .venv"
 .venv/bin/python -m pip install -qq --disable-pip-version-check --no-compile -e '.[dev]' ||
     fail "the installation failed; the lines above say why"
+# Python and Numba compile, and the JVM records, what commands would otherwise make anew in each process.
+echo "setup: preparing for fast starts"
+.venv/bin/python -m thalweg.cli.prepare >/dev/null 2>.venv/prepare.log ||
+    echo "setup: that failed, so commands start slower; .venv/prepare.log says why" >&2
 touch "$stamp"

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import functions as fn
 
-from thalweg.bench import truth
+from thalweg.bench import cascade, truth
 from thalweg.bench.data import Workload, generate
-from thalweg.spark import cascade, sides
+from thalweg.bench.drain import drain, read_streams
 
 # A clock of whole seconds puts many pairs exactly a window apart; short batches let state expire meanwhile.
 COARSE = {
@@ -47,7 +47,7 @@ def joined(spark, spec, name, data):
     for key, value in cascade.CONFIGURATIONS[name].items():
         spark.conf.set(key, value)
     return cascade.cascade(
-        sides.read_streams(spark, data, spec.aliases),
+        read_streams(spark, data, spec.aliases),
         spec.equalities,
         within_us=spec.window_us,
         lateness_us=spec.lateness_us,
@@ -107,9 +107,7 @@ def test_the_cascade_gives_the_results_of_the_rule_for_all_workloads(configured,
 
 def test_state_is_bounded_and_the_checksum_is_the_multisets(configured, tmp_path):
     data = generate(THREE, tmp_path)
-    batches = sides.drain(
-        joined(configured, THREE, "spark-memory", data), THREE.output, tmp_path / "checkpoint"
-    )
+    batches = drain(joined(configured, THREE, "spark-memory", data), THREE.output, tmp_path / "checkpoint")
     assert [batch.rows for batch in batches if batch.rows] == [150] * THREE.batches
     assert sum(batch.results for batch in batches) == truth.count(THREE, data)
     held = [sum(operator["numRowsTotal"] for operator in batch.state) for batch in batches]

@@ -7,7 +7,7 @@ import pytest
 
 from thalweg.bench import cli, growth, planners, problems
 from thalweg.cost.network import Network
-from thalweg.cost.price import MODELS
+from thalweg.cost.objectives import MODELS
 from thalweg.planners.table import PLANNERS, planner
 
 THERE = {p.name for p in PLANNERS}

@@ -64,9 +64,9 @@ def test_plans_of_several_queries_are_saved_in_order(folder, thalweg):
         (("plan", "q.sql", "--catalog", "none.yaml"), "none.yaml"),
         (("plan", "dir.sql", "--catalog", "catalog.yaml"), "dir.sql: this is a folder"),
         (("plan", "latin.sql", "--catalog", "catalog.yaml"), "UTF-8"),
-        (("plan", "a-b.sql", "--catalog", "catalog.yaml"), "'a-b' can't be a query's name"),
+        (("plan", "a-b.sql", "--catalog", "catalog.yaml"), "'a-b' is not a valid query name"),
         (("plan", "bad.sql", "--catalog", "catalog.yaml"), "bad.sql"),
-        (("plan", "q.sql", "sub/q.sql", "--catalog", "catalog.yaml"), "two queries are called 'q'"),
+        (("plan", "q.sql", "sub/q.sql", "--catalog", "catalog.yaml"), "two queries are named 'q'"),
         ((*PLAN, "--planner", "best"), "there are auto, local, simple"),
         ((*PLAN, "--objective", "fame"), "bytes, usage, dollars, time"),
         ((*PLAN, "--deliver-to", "n3"), "n1, n2"),
@@ -134,7 +134,7 @@ def test_verify_of_a_run_that_is_not_complete_says_so(folder, thalweg):
     results(folder, [("s1.1", "s2.1")])
     metrics = folder / "out" / "metrics.json"
     for text, told in (
-        ('{"complete": false}', "thalweg run` continues it"),
+        ('{"complete": false}', "thalweg run` command resumes it"),
         ('{"complete": true}', ""),
         ("{", ""),
     ):
@@ -157,7 +157,7 @@ def test_a_fault_of_ours_is_short_unless_asked(folder, thalweg, monkeypatch):
     monkeypatch.setattr("thalweg.planners.table.make_plan", broken)
     result = thalweg(*PLAN, "--json")
     assert (result.status, result.out) == (1, "")
-    assert result.err == "thalweg: RuntimeError: first line (THALWEG_DEBUG=1 shows where)\n"
+    assert result.err == "thalweg: RuntimeError: first line (THALWEG_DEBUG=1 shows the traceback)\n"
     monkeypatch.setenv("THALWEG_DEBUG", "1")
     assert "Traceback" in thalweg(*PLAN).err
 

@@ -90,4 +90,4 @@ def test_a_plan_says_what_a_query_adds_where_it_shares(apart, thalweg):
     shown = thalweg("plan", "q.sql", "r.sql", "--catalog", "catalog.yaml", "--planner", "optimal")
     first, second = (line for line in shown.out.splitlines() if ": planner optimal, cost " in line)
     assert "is added" not in first
-    assert second.endswith("of which 0 is added to what is deployed already")
+    assert second.endswith("of which 0 is added to the queries before it")

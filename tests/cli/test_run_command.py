@@ -97,7 +97,7 @@ def test_a_run_over_sites_ends_with_what_was_shipped_and_a_picture(several, thal
         assert ended in done.out
         assert "shipped between sites" in done.out
         assert "2.5 times less than every stream whole to one site" in done.out
-        assert "what flowed between sites: out/network.svg" in done.out
+        assert "traffic between sites: out/network.svg" in done.out
         drawn = (several / "out" / "network.svg").read_text()
         assert "2 kB, 2 tuples" in drawn
         assert (", stopped" in drawn) is (not given)
@@ -147,7 +147,7 @@ def test_a_saved_plan_is_used_if_it_is_of_these_queries(folder, thalweg, runs):
     assert runs[0].plan.queries[0].query == "q"
 
     for change, message in (
-        (("--plan", "plan.json", "--objective", "time"), "already"),
+        (("--plan", "plan.json", "--objective", "time"), "planning options"),
         (("--plan", "none.json"), "can't be read"),
         (("--plan", "q.sql"), "not JSON"),
     ):

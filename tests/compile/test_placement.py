@@ -22,7 +22,7 @@ from tests.simulate.sites_cases import (
     several_of,
 )
 from thalweg.compile.placement import Shape
-from thalweg.cost.methods import METHODS
+from thalweg.plan.operators import METHODS
 
 FAMILIES = ["simple", "optimal", "streamjoinopt", "pmjoin", "linear-optimal", "semijoin-greedy"]
 

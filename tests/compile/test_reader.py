@@ -19,7 +19,7 @@ FROM a [RANGE 20 MILLISECONDS], b [RANGE 20 MILLISECONDS] WHERE a.y = b.x AND a.
 def test_a_key_of_one_query_may_be_null_in_another(queries):
     case = Case(1, shape="chain", tuples=80, nulls=0.2)
     _, planned = check_several(case, queries, "optimal")
-    reused = [o.details["streams"] for _, d in planned for o in d.operators if o.kind == "reuse"]
+    reused = [list(o.streams) for _, d in planned for o in d.operators if o.kind == "reuse"]
     assert ["a", "b"] in reused
 
 
@@ -52,7 +52,7 @@ def test_what_one_query_has_of_another_is_used_by_a_third(monkeypatch):
     monkeypatch.setattr(sites_cases, "rows_of", some_null)
     case = Case(2, shape="chain", tuples=80, nulls=0.1)
     _, planned = check_several(case, {"first": FIRST, "second": SECOND, "third": THIRD}, "optimal")
-    assert [o.details["query"] for o in planned[2][1].operators if o.kind == "reuse"] == ["second"]
+    assert [o.query for o in planned[2][1].operators if o.kind == "reuse"] == ["second"]
 
 
 @pytest.mark.parametrize(

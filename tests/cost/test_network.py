@@ -10,7 +10,7 @@ from tests.planners.examples import catalog, links, stream
 from thalweg.catalog.model import Costs, Link, Links
 from thalweg.cost import network as module
 from thalweg.cost.network import Network
-from thalweg.cost.price import MODELS
+from thalweg.cost.objectives import MODELS
 from thalweg.errors import UserError
 
 
@@ -97,7 +97,7 @@ def test_small_and_large_networks_agree_with_networkx(objective, seed, monkeypat
     available = np.where(random_.random(12) < 0.4, random_.random(12), np.inf)
     available[3] = 0.5
     wanted = (available[:, None] + expected).min(axis=0)
-    for _ in ("as a small network", "as a large one"):
+    for limits in (["FEW"], ["SMALL", "TINY"], []):  # as a small network; by SciPy; as a large one
         np.testing.assert_allclose([net.from_site(i, 700.0) for i in range(12)], expected, rtol=1e-9)
         np.testing.assert_allclose(
             np.array([net.to_site(i, 700.0) for i in range(12)]).T, expected, rtol=1e-9
@@ -105,8 +105,8 @@ def test_small_and_large_networks_agree_with_networkx(objective, seed, monkeypat
         found, origin = net.spread(available, 700.0)
         np.testing.assert_allclose(found, wanted, rtol=1e-9)
         np.testing.assert_allclose(available[origin] + expected[origin, np.arange(12)], wanted, rtol=1e-9)
-        monkeypatch.setattr(module, "SMALL", 2)
-        monkeypatch.setattr(module, "TINY", 2)
+        for limit in limits:
+            monkeypatch.setattr(module, limit, 2)
         net = Network.of(known, MODELS[objective])
 
 

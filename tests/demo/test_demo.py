@@ -234,13 +234,13 @@ def test_the_folder_of_an_earlier_demonstration_is_replaced_and_no_other(tmp_pat
     with play._claimed(home):
         (home / "packets").mkdir()
         (home / "demo.png").write_text("old")
-        with pytest.raises(Exception, match="another demonstration"), play._claimed(home):
+        with pytest.raises(Exception, match="another demo"), play._claimed(home):
             pass
     with play._claimed(home):
         assert [p.name for p in home.iterdir()] == [play.MARKER]
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("")
-    with pytest.raises(Exception, match="not from a demonstration"), play._claimed(tmp_path / "mine"):
+    with pytest.raises(Exception, match="not from a demo"), play._claimed(tmp_path / "mine"):
         pass
     assert (tmp_path / "mine" / "thesis.txt").exists()
 

@@ -6,6 +6,8 @@ import errno
 import multiprocessing
 import os
 import random
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -243,3 +245,13 @@ def test_exchanges_of_a_run(tmp_path):
     (tmp_path / "drafts").mkdir()
     assert all_of.edges() == [Edge("a", "a"), AB, CONTROL]
     assert (all_of.over(AB).next_at(0), all_of.over(CONTROL).next_at(0)) == (6.0, 5.0)
+
+
+def test_exchanges_are_loaded_fast():
+    """Spark starts processes that only plan batches, again and again."""
+    code = (
+        "import sys, thalweg.exchange.files, thalweg.exchange.drafts; "
+        "print(sorted({'numpy', 'pyarrow', 'numba', 'pyspark'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -15,7 +15,8 @@ from thalweg.compile.compiler import Compiled
 from thalweg.compile.inputs import StreamInfo, TypedQuery
 from thalweg.compile.placement import Shape
 from thalweg.oracle import reference
-from thalweg.plan.deployment import Deployment, Edge, Operator
+from thalweg.plan.deployment import Deployment, Edge
+from thalweg.plan.operators import Join, JoinTree, Operator, Sink, Source
 from thalweg.query.model import Equality, Expr, Input, Output, Query, Window, WindowKind
 
 ALIASES = "abcdef"
@@ -155,7 +156,7 @@ def any_tree(case: Case, query: Query) -> Deployment:
     """A plan in which streams and joins meet in any order, some at a time, where something connects them."""
     rng = random.Random(case.seed + 3)
     names = {a: frozenset([n]) for n, a in enumerate(query.aliases)}
-    operators = [Operator(a, "source", "n1", (), {"stream": a}) for a in query.aliases]
+    operators: list[Operator] = [Source(a, "n1", stream=a) for a in query.aliases]
     edges = []
 
     def add(operator: Operator) -> None:
@@ -173,9 +174,10 @@ def any_tree(case: Case, query: Query) -> Deployment:
                 if n not in some and (case.shape != "chain" or near & theirs)
             ]
             some.append(rng.choice(reach))
-        add(Operator(f"join{len(operators)}", "join", "n1", tuple(some)))
+        own = JoinTree(tree="", because="a test")
+        add(Join(f"join{len(operators)}", "n1", tuple(some), streams=(), on=(), split=(own,)))
         names[operators[-1].id] = frozenset[int]().union(*(names.pop(n) for n in some))
-    add(Operator("out", "sink", "n1", tuple(names)))
+    add(Sink("out", "n1", tuple(names), query="q"))
     return Deployment(tuple(operators), tuple(edges))
 
 

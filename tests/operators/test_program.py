@@ -27,9 +27,9 @@ from tests.simulate.sites_cases import (
     sql_of,
     table,
 )
-from thalweg.cost.methods import METHODS
 from thalweg.operators.program import Program
 from thalweg.oracle import reference
+from thalweg.plan.operators import METHODS
 from thalweg.plan.options import Objective, PlanOptions
 from thalweg.planners.table import Session, planner
 from thalweg.simulate.host import SimulatedHost

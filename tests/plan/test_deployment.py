@@ -1,16 +1,18 @@
 import json
+from dataclasses import replace
 
 import pytest
 
 from thalweg.errors import UserError
-from thalweg.plan.deployment import Deployment, Edge, Operator
+from thalweg.plan.deployment import Deployment, Edge
+from thalweg.plan.operators import Filter, Join, Sink, Source
 
 SOURCES = (
-    Operator("a", "source", "n1", details={"stream": "s1", "filters": ["`a`.`x` > 1"]}),
-    Operator("b", "source", "n2", details={"stream": "s2"}),
+    Source("a", "n1", stream="s1", filters=("`a`.`x` > 1",)),
+    Source("b", "n2", stream="s2"),
 )
-JOIN = Operator("j", "join", "n1", ("a", "b"), {"on": [{"a": ["`a`.`k`"], "b": ["`b`.`k`"]}]})
-SINK = Operator("out", "sink", "n1", ("j",))
+JOIN = Join("j", "n1", ("a", "b"), streams=("a", "b"), on=({"a": ("`a`.`k`",), "b": ("`b`.`k`",)},))
+SINK = Sink("out", "n1", ("j",), query="q")
 EDGES = (
     Edge("a", "j", "n1", "n1", ("a",), 1.5, 12.0),
     Edge("b", "j", "n2", "n1", ("b",), 0.1, 1 / 3),
@@ -35,9 +37,9 @@ def test_json_round_trip_is_exact():
 
 def test_explain_shows_what_flows_on_each_edge():
     assert PLAN.explain().splitlines() == [
-        "out: sink at n1",
+        "out: sink at n1 (query q)",
         "  <- j: 1e-09 tuples/s, 1e+12 bytes/s",
-        "  j: join at n1 (on a: `a`.`k`; b: `b`.`k`)",
+        "  j: join at n1 (streams a, b, on a: `a`.`k`; b: `b`.`k`)",
         "    <- a: 1.5 tuples/s, 12 bytes/s",
         "    a: source at n1 (stream s1, filters `a`.`x` > 1)",
         "    <- b, n2 to n1: 0.1 tuples/s, 0.333333 bytes/s",
@@ -49,14 +51,16 @@ def test_explain_shows_what_flows_on_each_edge():
     ("operators", "edges", "message"),
     [
         ((*SOURCES, SOURCES[0]), (), "same id"),
-        ((Operator("x", "join", "n1", ("y",)),), (), "y, which does not exist"),
+        ((Sink("x", "n1", ("y",), query="q"),), (), "y, which does not exist"),
+        ((replace(JOIN, streams=("a", "c")), *SOURCES), (), "operator j names stream c"),
+        ((*SOURCES, JOIN), (replace(EDGES[0], streams=("z",)), EDGES[1]), "a -> j carries stream z"),
         ((*SOURCES, JOIN), EDGES[:1], "b -> j"),
         ((*SOURCES, JOIN), (*EDGES[:2], EDGES[1]), "b -> j"),
         ((*SOURCES, JOIN), EDGES, "j -> out"),
         ((*SOURCES, JOIN), (EDGES[0], Edge("b", "j", "n1", "n1", ("b",), 1, 1)), "sites"),
         (
-            (Operator("x", "join", "n", ("y",)), Operator("y", "join", "n", ("x",))),
-            (Edge("x", "y", "n", "n", ("s",), 1, 1), Edge("y", "x", "n", "n", ("s",), 1, 1)),
+            (Filter("x", "n", ("y",), filters=()), Filter("y", "n", ("x",), filters=())),
+            (Edge("x", "y", "n", "n", (), 1, 1), Edge("y", "x", "n", "n", (), 1, 1)),
             "circle",
         ),
     ],
@@ -90,10 +94,10 @@ def damaged(**changes):
         damaged(operators={}),
         damaged(operators=[1]),
         damaged(operators=[{"id": "a"}]),
-        damaged(operators=[{"id": 3, "kind": "source", "site": "n", "inputs": []}]),
+        damaged(operators=[{"id": 3, "kind": "source", "site": "n", "inputs": [], "stream": "s"}]),
         damaged(edges=[]),
-        damaged(edges=[{**PLAN.edges[0].to_json(), "bytes_per_s": "many"}]),
-        damaged(edges=[{**PLAN.edges[0].to_json(), "colour": "red"}]),
+        damaged(edges=[{**PLAN.to_json()["edges"][0], "bytes_per_s": "many"}]),
+        damaged(edges=[{**PLAN.to_json()["edges"][0], "colour": "red"}]),
     ],
 )
 def test_foreign_damaged_and_newer_json_is_refused(data):

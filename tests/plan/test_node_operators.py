@@ -5,11 +5,11 @@ import pytest
 from tests.planners.examples import catalog, query, stream
 from thalweg.plan.node_operators import Join, Ship, Update, node_operators
 from thalweg.plan.options import Objective, PlanOptions
-from thalweg.planners.sequences import Step, deploy
+from thalweg.planners.search.sequences import Step, deploy
+from thalweg.planners.search.tree import Join as TreeJoin
+from thalweg.planners.search.tree import Leaf
+from thalweg.planners.search.tree import deploy as deploy_tree
 from thalweg.planners.table import Session
-from thalweg.planners.tree import Join as TreeJoin
-from thalweg.planners.tree import Leaf
-from thalweg.planners.tree import deploy as deploy_tree
 
 METHOD = {0: "SP-S", 1: "SP-D"}
 """adaptive's join placements: at the source, at the destination."""

@@ -3,7 +3,7 @@
 from thalweg.catalog.model import Catalog, JoinSelectivity, Link, Links, Site, Source, Stats, Stream
 from thalweg.cost.methods import at_source
 from thalweg.plan.options import Objective, PlanOptions
-from thalweg.planners.sequences import Step, StepCosts, deploy
+from thalweg.planners.search.sequences import Step, StepCosts, deploy
 from thalweg.planners.table import make_plan
 from thalweg.query import parse
 

@@ -7,7 +7,7 @@ from thalweg.errors import UserError
 from thalweg.plan.options import Objective, PlanOptions
 from thalweg.planners import compare as compare_module
 from thalweg.planners.compare import compare
-from thalweg.planners.problem import NotApplicableError
+from thalweg.planners.search.problem import NotApplicableError
 from thalweg.planners.table import NUMBER, PLANNERS, Planner, make_plan, planner
 
 
@@ -60,7 +60,7 @@ def test_settings_go_to_those_who_take_them(monkeypatch):
             seen[name] = dict(problem.settings)
             return planner("simple").plan(problem)
 
-        return plan
+        return lambda: plan
 
     made = (
         Planner("a", "tree", "-", "", spy("a"), {"width": ("columns", "equal")}),
@@ -83,7 +83,7 @@ def test_a_setting_that_only_its_planner_can_check_is_an_error_too(monkeypatch):
         problem.number("depth", 1)
         raise NotApplicableError("too deep")
 
-    other = Planner("b", "tree", "-", "", plan, {"depth": NUMBER})
+    other = Planner("b", "tree", "-", "", lambda: plan, {"depth": NUMBER})
     monkeypatch.setattr(compare_module, "PLANNERS", (planner("simple"), other))
     with pytest.raises(UserError, match="setting 'depth' can't be 'x'"):
         example(depth="x")
@@ -94,7 +94,7 @@ def test_a_planner_of_any_family_is_measured_by_the_best_of_all(monkeypatch):
     def hand_on(problem):
         return planner("simple").plan(problem)
 
-    made = (planner("simple"), planner("optimal"), Planner("any-of-them", "any", "-", "", hand_on))
+    made = (planner("simple"), planner("optimal"), Planner("any-of-them", "any", "-", "", lambda: hand_on))
     monkeypatch.setattr(compare_module, "PLANNERS", made)
     done = example()
     assert list(done.families) == ["tree", "any"]

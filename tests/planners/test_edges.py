@@ -73,7 +73,7 @@ def test_rows_are_not_counted_in_a_filtered_copy():
     known = pair()
     ranges = f"SELECT a.v FROM a {W}, b {W} WHERE a.k = b.k AND a.v = 3"
     rows = "SELECT a.v FROM a [ROWS 5], b [ROWS 5] WHERE a.k = b.k AND a.v = 3"
-    assert "a" not in [o.details["operator"] for o in reused(two(known, ranges, rows))]
+    assert "a" not in [o.operator for o in reused(two(known, ranges, rows))]
 
 
 def test_a_slide_is_no_other_window():
@@ -93,7 +93,7 @@ def test_what_is_left_to_filter_is_sql_in_the_querys_own_names():
     first = f"SELECT a.v, b.v AS w, b.k FROM a {W}, b {W} WHERE a.k = b.k"
     second = f"SELECT x.v FROM a {W} x, b {W} y WHERE x.k = y.k AND x.v = y.v AND y.k > 7"
     (after,) = (o for o in two(known, first, second).deployment.operators if o.kind == "filter")
-    assert sorted(after.details["filters"]) == ["`x`.`v` = `y`.`v`", "`y`.`k` > 7"]
+    assert sorted(after.filters) == ["`x`.`v` = `y`.`v`", "`y`.`k` > 7"]
 
 
 def test_widened_filters_are_told_apart_after():

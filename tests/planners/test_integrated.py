@@ -10,13 +10,14 @@ import pytest
 from tests.planners.examples import catalog, links, query, stream
 from thalweg.catalog.model import Link, Links
 from thalweg.cost.network import Network
-from thalweg.cost.price import MODELS, price
+from thalweg.cost.objectives import MODELS
+from thalweg.cost.price import price
 from thalweg.errors import UserError
 from thalweg.plan.options import Objective, PlanOptions
 from thalweg.planners import bottom_up, exhaustive, npc, optimal, top_down
 from thalweg.planners.exhaustive import covers, histories, lemma1, plans
-from thalweg.planners.hierarchy import Hierarchy, beta
-from thalweg.planners.problem import NotApplicableError
+from thalweg.planners.search.hierarchy import Hierarchy, beta
+from thalweg.planners.search.problem import NotApplicableError
 from thalweg.planners.table import Session, planner
 
 HEURISTICS = (top_down, bottom_up, npc)
@@ -341,7 +342,7 @@ def line(*at, deliver_to, objective="usage", rates=(10, 10, 10), **settings):
 
 
 def joins(found):
-    return [(set(o.details["streams"]), o.site) for o in found.deployment.operators if o.kind == "join"]
+    return [(set(o.streams), o.site) for o in found.deployment.operators if o.kind == "join"]
 
 
 def test_bottom_up_joins_first_what_the_sinks_cluster_has():
@@ -382,7 +383,7 @@ def test_bottom_up_makes_no_cross_product_that_it_need_not_make():
     session = Session(known, PlanOptions("optimal", Objective.USAGE, "n0", {"max_cs": "5"}))
     for heuristic in (bottom_up, npc):
         found = heuristic.plan(session.problem(query(sql, known)))
-        assert all(o.details["on"] for o in found.deployment.operators if o.kind == "join")
+        assert all(o.on for o in found.deployment.operators if o.kind == "join")
 
 
 def test_max_cs_is_a_number_from_2_on():

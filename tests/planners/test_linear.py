@@ -7,15 +7,16 @@ import pytest
 
 from tests.planners.examples import catalog, links, pmjoin_1, query, stream
 from thalweg.catalog.model import Costs, Link, Links
-from thalweg.cost.methods import METHODS, at_source
+from thalweg.cost.methods import at_source
 from thalweg.cost.price import price
 from thalweg.plan.deployment import Deployment
+from thalweg.plan.operators import METHODS
 from thalweg.plan.options import Objective, PlanOptions
 from thalweg.planners import linear_greedy, linear_optimal, semijoin_exhaustive, semijoin_greedy
 from thalweg.planners.linear_greedy import SIMPLE, greedy
 from thalweg.planners.linear_optimal import Family
-from thalweg.planners.problem import NotApplicableError
-from thalweg.planners.sequences import Step, StepCosts, additive, deploy
+from thalweg.planners.search.problem import NotApplicableError
+from thalweg.planners.search.sequences import Step, StepCosts, additive, deploy
 from thalweg.planners.table import Session
 
 OBJECTIVES = [str(o) for o in Objective]
@@ -192,18 +193,18 @@ def test_results_are_complete_and_arrive(seed):
         found = planner.plan(problem).deployment
         sinks = [o for o in found.operators if o.kind == "sink"]
         tops = [found.operator(i) for o in sinks for i in o.inputs]
-        assert sorted(t.details["head"] for t in tops) == sorted(rates.aliases)
-        assert all(set(t.details["streams"]) == set(rates.aliases) for t in tops)
+        assert sorted(t.head for t in tops) == sorted(rates.aliases)
+        assert all(set(t.streams) == set(rates.aliases) for t in tops)
         arriving = sum(found.edge(i, o.id).tuples_per_s for o in sinks for i in o.inputs)
         assert arriving == pytest.approx(rates.flow(rates.all).rate)
         if problem.deliver_to is not None:
             assert [o.site for o in sinks] == [problem.deliver_to]
         # Each step checks every equality that it is the first to see, and conditions are decided once a head.
         for head in rates.aliases:
-            steps = [o for o in found.operators if o.kind == "step" and o.details["head"] == head]
+            steps = [o for o in found.operators if o.kind == "step" and o.head == head]
             assert len(steps) == len(rates.aliases) - 1
-            assert all(s.details["on"] for s in steps)
-            decided = [c for s in steps for c in s.details.get("conditions", [])]
+            assert all(s.on for s in steps)
+            decided = [c for s in steps for c in s.conditions]
             assert decided == [c.sql for c in problem.query.conditions]
 
 
@@ -305,17 +306,17 @@ def test_operators_say_all_that_it_takes_to_run_them(method):
     rest = {1: (Step(0, "SP-D"), Step(2, "SP-D")), 2: (Step(1, "SP-D"), Step(0, "SP-D"))}
     found = deploy(problem, {0: (Step(1, method), Step(2, "SP-D")), **rest})
     slots = {"SM-S1": "s1^s0.reduce", "SM-D2": "s1^s0.match", "SB-S1": "s1^s0.reduce", "SB-D1": "s1.bloom(k)"}
-    assert {o.id: o.details["interval_s"] for o in found.operators if "interval_s" in o.details} == (
+    assert {o.id: o.interval_s for o in found.operators if getattr(o, "interval_s", None)} == (
         {slots[method]: 0.25 if method.startswith("SB") else 0.1} if method in slots else {}
     )
-    on = [{a: [f"`{a}`.`k`"] for a in ("s0", "s1")}]
+    on = ({a: (f"`{a}`.`k`",) for a in ("s0", "s1")},)
     for operator in found.operators:
         if operator.id.startswith("s1^s0"):
-            told = {k: operator.details[k] for k in ("head", "stream", "method", "on")}
-            assert told == {"head": "s0", "stream": "s1", "method": method, "on": on}
+            assert (operator.head, operator.stream, operator.method) == ("s0", "s1", method)
+            assert operator.on == on
         elif operator.kind == "keys":
-            assert operator.details["key"] == ["`s1`.`k`"]
-            assert operator.details.get("bloom", False) is (method == "SB-D1")
+            assert operator.key == ("`s1`.`k`",)
+            assert operator.bloom is (method == "SB-D1")
             assert operator.id == ("s1.bloom(k)" if method == "SB-D1" else "s1.keys(k)")
     carried = {e.carries for e in found.edges if e.target.startswith(("s1^s0", "s1."))}
     assert ("bloom" in carried) is method.startswith("SB")
@@ -341,4 +342,4 @@ def test_filters_are_chosen_where_they_are_cheapest():
     problem = Session(known, PlanOptions("-", Objective.BYTES)).problem(query(sql, known))
     for planner in PLANNERS[1:]:
         steps = [o for o in planner.plan(problem).deployment.operators if o.kind == "step"]
-        assert "SB-S1" in {o.details["method"] for o in steps}
+        assert "SB-S1" in {o.method for o in steps}

@@ -60,7 +60,7 @@ def test_several_attributes_are_a_tree():
     )
     assert joins(planned) == {"join1": ("a", "b"), "join2": ("join1", "c"), "join3": ("join2", "d")}
     first = planned.deployment.operator("join1")
-    assert len(first.details["on"]) == 2  # both equalities between a and b
+    assert len(first.on) == 2  # both equalities between a and b
 
 
 def test_every_equality_is_applied_where_its_streams_meet():
@@ -69,7 +69,7 @@ def test_every_equality_is_applied_where_its_streams_meet():
         "WHERE a.x = b.x AND b.y = c.y AND a.name = c.name"
     )
     assert joins(planned) == {"join1": ("a", "b"), "join2": ("join1", "c")}
-    assert [sorted(members) for members in planned.deployment.operator("join2").details["on"]] == [
+    assert [sorted(members) for members in planned.deployment.operator("join2").on] == [
         ["b", "c"],
         ["a", "c"],
     ]

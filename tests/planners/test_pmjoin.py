@@ -8,16 +8,13 @@ from tests.planners.examples import catalog, planned, pmjoin_1, pmjoin_2, query,
 from thalweg.errors import UserError
 from thalweg.plan.deployment import Deployment
 from thalweg.plan.options import Objective, PlanOptions
-from thalweg.plan.selectors import Selector
 from thalweg.planners.table import Session
 
 
 def joins(found):
     """site and inputs of every join, by its streams"""
     return {
-        tuple(sorted(o.details["streams"])): (o.site, o.inputs)
-        for o in found.deployment.operators
-        if o.kind == "join"
+        tuple(sorted(o.streams)): (o.site, o.inputs) for o in found.deployment.operators if o.kind == "join"
     }
 
 
@@ -35,7 +32,7 @@ def test_example_1_distributed():
 def test_example_1_partitioned_as_in_figure_4(planner):
     found = planned(*pmjoin_1(), planner, partitions="3", partitioner="range")
     assert found.cost == pytest.approx(0.0696)
-    ways = {(o.site, frozenset(o.details["streams"])) for o in found.deployment.operators if o.kind == "join"}
+    ways = {(o.site, frozenset(o.streams)) for o in found.deployment.operators if o.kind == "join"}
     assert ways == {
         ("n1", frozenset(["s1", "s2"])), ("n3", frozenset(["s1", "s2", "s3"])),  # a: s2 to n1, then to n3
         ("n1", frozenset(["s1", "s3"])), ("n2", frozenset(["s1", "s2", "s3"])),  # b: s3 to n1, then to n2
@@ -145,7 +142,7 @@ def test_a_join_of_a_larger_query_is_partitioned():
     assert whole.cost > 50
     assert parts.cost < 1.5
     assert sum(1 for o in parts.deployment.operators if o.kind == "split") == 9
-    (last,) = (o for o in parts.deployment.operators if o.kind == "join" and "s4" in o.details["streams"])
+    (last,) = (o for o in parts.deployment.operators if o.kind == "join" and "s4" in o.streams)
     assert (last.site, len(last.inputs)) == ("n4", 4)
     _results_add_up(parts, query(sql, known), known)
 
@@ -162,11 +159,7 @@ def test_parts_are_told_apart():
     """Every key belongs to exactly one part of a plan."""
     for partitioner in ("hash", "range", "rate"):
         found = planned(*pmjoin_1(), "pmjoin", partitions="3", partitioner=partitioner)
-        of = [
-            Selector.from_json({k: v for k, v in o.details.items() if k != "key"})
-            for o in found.deployment.operators
-            if o.kind == "split" and o.inputs == ("s1",)
-        ]
+        of = [o.selector for o in found.deployment.operators if o.kind == "split" and o.inputs == ("s1",)]
         named = frozenset(v for s in of for v in s.values)
         for key in ("a", "b", "c", "aa", "", "zz", "42"):
             assert sum(s.matches(key, named) for s in of) == 1

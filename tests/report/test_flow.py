@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.planners.examples import pmjoin_1
-from tests.report.test_pictures import plan_of, texts
+from tests.report.test_map import plan_of, texts
 from thalweg.errors import UserError
 from thalweg.plan.options import Shipped
 from thalweg.report import flow

@@ -39,7 +39,7 @@ from tests.simulate.sites_estimates import (
     shipped_in_example_1,
 )
 from thalweg.compile.compiler import compile_plan
-from thalweg.cost.methods import METHODS
+from thalweg.plan.operators import METHODS
 from thalweg.planners.table import PLANNERS
 from thalweg.simulate.host import SimulatedHost
 
@@ -155,7 +155,7 @@ def test_a_reader_keeps_its_filter_when_what_it_reads_is_widened_for_another() -
         f"b [RANGE 20 MILLISECONDS], c [RANGE 20 MILLISECONDS] WHERE {on} c.x AND a.v + b.v < 12",
     }
     _, planned = check_several(case, queries, "optimal")
-    assert any("filters_widened" in o.details for _, d in planned for o in d.operators)
+    assert any(o.kind == "reuse" and o.filters_widened for _, d in planned for o in d.operators)
 
 
 SETTINGS = {

@@ -9,7 +9,7 @@ import pytest
 from tests.planners.examples import links, query
 from tests.simulate.sites_cases import by_sequences, evaluate
 from tests.simulate.sql_cases import LONGS, N, W, check, ids, infos_of, known_of, made_of, planned_by, table
-from thalweg.cost.methods import METHODS
+from thalweg.plan.operators import METHODS
 from thalweg.simulate.host import SimulatedHost
 
 

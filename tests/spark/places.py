@@ -14,9 +14,9 @@ from typing import Any
 
 from tests.planners.examples import random_sequences
 from thalweg.cli.inputs import read_catalog, read_queries
-from thalweg.cost.methods import METHODS
 from thalweg.cost.price import price
 from thalweg.plan.document import Plan, PlannedQuery
+from thalweg.plan.operators import METHODS
 from thalweg.plan.options import Objective, PlanOptions
 from thalweg.planners.table import Session
 

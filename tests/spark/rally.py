@@ -9,9 +9,10 @@ from pathlib import Path
 from thalweg.programs.parcel import Parcel
 from thalweg.spark.drafts import Drafts
 from thalweg.spark.exchange import FileExchanges
+from thalweg.spark.parcels import Edge
+
 from thalweg.spark.folder import write
 from thalweg.spark.inbox import Inbox, InboxOptions
-from thalweg.spark.parcels import Edge
 from thalweg.spark.session import session
 
 AB, BA = Edge("a", "b"), Edge("b", "a")

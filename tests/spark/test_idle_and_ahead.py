@@ -6,11 +6,11 @@ from collections import Counter
 
 import pyarrow as pa
 import pytest
-
 from thalweg.programs.compile import compile_job
 from thalweg.programs.job import StreamInfo, TypedQuery
 from thalweg.programs.local import LocalHost
 from thalweg.programs.packet import Kind
+
 from thalweg.query import parse
 
 COLUMNS = {"ts": pa.timestamp("us", "UTC"), "k": pa.int64(), "id": pa.int64()}

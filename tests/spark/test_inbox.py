@@ -20,13 +20,13 @@ from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import types as t
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
-
-from thalweg.errors import UserError
 from thalweg.programs.parcel import Parcel
 from thalweg.spark.exchange import FileExchange
-from thalweg.spark.inbox import Inbox, InboxOptions, InboxReader
 from thalweg.spark.links import Link
 from thalweg.spark.parcels import CONTROL, Edge
+
+from thalweg.errors import UserError
+from thalweg.spark.inbox import Inbox, InboxOptions, InboxReader
 from thalweg.spark.reasons import in_our_words
 
 AB, BA = Edge("a", "b"), Edge("b", "a")

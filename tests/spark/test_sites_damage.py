@@ -9,7 +9,6 @@ import zlib
 from dataclasses import replace
 
 import pytest
-
 from thalweg.spark.parcels import VERSION, Edge, encode, read_parcels
 
 from .places import check_complete, place, unread

@@ -9,12 +9,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from thalweg.spark.unpack import counts
 
 from thalweg.cli.main import invoke
 from thalweg.plan.options import Memory
 from thalweg.spark import run as module
 from thalweg.spark.run import _Run
-from thalweg.spark.unpack import counts
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What a micro-batch costs at the least, and where its milliseconds go."""
+"""The least cost of a micro-batch, and where its milliseconds go."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STATE = {
     "allRemovalsTimeMs": "of that, state removed",
     "commitTimeMs": "of that, state committed",
 }
-"""What the tasks of the stateful operators report, summed over operators and tasks."""
+"""The reports of stateful operators, summed over operators and tasks."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class BatchCost:
 
     @property
     def rest_ms(self) -> float:
-        """What no phase accounts for."""
+        """The time outside all phases."""
         return self.total_ms - sum(self.parts_ms.values())
 
     def to_json(self) -> dict[str, Any]:
@@ -63,7 +63,7 @@ class BatchCost:
         }
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """The cells of the table: what, ms, per cent of the whole."""
+        """The cells of the table: phase, ms, per cent of the whole."""
         cells = [(f"{PARTS.get(name, name)} ({name})", ms) for name, ms in self.parts_ms.items()]
         phases = [
             *((what, f"{ms:,.0f}", f"{ms / self.total_ms:.0%}") for what, ms in cells),
@@ -76,7 +76,7 @@ class BatchCost:
 
 
 def cost(measured: Sequence[Mapping[str, Any]]) -> BatchCost:
-    """The medians of what Spark reported of each micro-batch."""
+    """The medians of Spark's reports of each micro-batch."""
     names = {name for batch in measured for name in batch["duration_ms"]} - {"triggerExecution"}
     known = [name for name in PARTS if name in names]
     parts = {

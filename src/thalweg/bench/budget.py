@@ -24,7 +24,7 @@ WARM_UP = 12
 """Batches that are left out: until the windows are full."""
 
 SHARE = 5
-"""The budget is this part of what the windows take when there is enough."""
+"""The budget, as a part of the windows' size with enough memory."""
 
 DELAY_US = 10_000_000
 
@@ -76,7 +76,7 @@ class Comparison:
 
 
 def compare(home: Path, say: Callable[[str], None], spec: Workload = WORKLOAD) -> Comparison:
-    """The same streams with enough memory, and with a fifth of what the windows took then."""
+    """The same streams with enough memory, and with a fifth of the windows' size then."""
     say("with enough memory")
     enough = _run("enough", spec, home, None)
     budget = enough.windows // SHARE

@@ -28,7 +28,7 @@ EPOCH_US = 1_767_225_600_000_000
 HOT_KEY = 0
 
 CASCADES = ("spark-memory", "spark-rocksdb-2", "spark-rocksdb-4")
-"""The configurations of Spark's cascade, as `thalweg.spark.cascade` names them."""
+"""The configurations of Spark's cascade, as `bench/cascade.py` names them."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Workload:
 
     @property
     def equalities(self) -> tuple[tuple[str, str], ...]:
-        """What connects each stream after the first with those before it: (earlier column, own column)."""
+        """The equality of each stream after the first with an earlier one: (earlier column, own column)."""
         if self.two_attributes:
             return (("a.x", "b.x"), ("b.y", "c.y"))
         return tuple(("a.k", f"{alias}.k") for alias in self.aliases[1:])

@@ -15,20 +15,20 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from thalweg.kernel.budget import fixed_bytes
 from thalweg.kernel.nway import Delta, InputSpec
-from thalweg.kernel.overflow import OverflowJoin, Policy
 from thalweg.kernel.spill import SpillFolder
 from thalweg.kernel.window import NEVER
+from thalweg.reproduce.overflow_join.budget import fixed_bytes
+from thalweg.reproduce.overflow_join.join import OverflowJoin, Policy
 
 _WARM = 0.2  # the part of the tuples that arrive before memory is short
 _BATCHES = 250  # of the rest: a batch is in memory as a whole while it is joined, so it must be small
-_PARTITIONS = 128  # what is in memory is less than the fraction by a half of one, on average
+_PARTITIONS = 128  # memory holds less than the fraction by a half of one, on average
 
 
 @dataclass(frozen=True)
 class Flushing:
-    """What was counted for one number of streams and one fraction."""
+    """The counts for one number of streams and one fraction."""
 
     streams: int
     fraction: float

@@ -22,7 +22,7 @@ Progress = Callable[[str], None]
 
 
 WARM_SCALE = 0.1
-"""What every side runs to warm up, as a part of the workload."""
+"""The warm-up of every side, as a part of the workload."""
 
 BUSY = 0.5
 """Other work, in cores, from which on figures are doubtful."""

@@ -37,7 +37,7 @@ def kernel_run(spec: Workload) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Windowed:
-    """What a tuple costs with so many tuples in the windows."""
+    """The cost of a tuple with so many tuples in the windows."""
 
     held: int
     ns: float

@@ -80,7 +80,7 @@ class PeakMemory:
 
 
 class WorkerMemory(PeakMemory):
-    """Samples the memory of the Python processes below a process: what is private to them, what they share.
+    """Samples the private and the shared memory of the Python processes below a process.
 
     They share files on a memory file system, in folders of which `shared` is a pattern.
     """
@@ -110,7 +110,7 @@ class WorkerMemory(PeakMemory):
 
 
 def _blocks(path: Path, since: float) -> int:
-    """What a file takes; nothing if it is older, as those of another run are, or no longer there."""
+    """The bytes of a file; none if it is from another run, or no longer there."""
     try:
         known = path.stat()
     except OSError:

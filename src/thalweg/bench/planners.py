@@ -1,8 +1,8 @@
-"""How long planners plan, against what they must reach, and how that grows.
+"""How long planners plan, against their targets, and how that grows.
 
-What is timed is planning alone: the call of a planner on a problem whose network is built, but whose paths
-and rates of joins are not known yet. Of many queries it is all of deploying them, one after another. Every
-measurement runs in a process of its own: `python -m thalweg.bench.planners TASK.json`.
+Only planning is timed: the call of a planner on a problem whose network is built, but whose paths and rates
+of joins are not known yet. For many queries it is the deployment of all, one after another. Every measurement
+runs in a process of its own: `python -m thalweg.bench.planners TASK.json`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Workload = tuple[Catalog, Sequence[Query]]
 
 @dataclass(frozen=True)
 class Target:
-    """What a planner must reach, and the problem that shows it, of a size by scale."""
+    """A target of a planner, and the problem that it is measured on, of a size by scale."""
 
     planner: str
     what: str
@@ -48,7 +48,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured for a target; `whole_s` adds reading the statistics and pricing the plan."""
+    """The measurement of a target; `whole_s` adds reading the statistics and pricing the plan."""
 
     planner: str
     what: str
@@ -68,7 +68,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Point:
-    """How long a planner took on a problem of one size; `by` says what the size is of."""
+    """How long a planner took on a problem of one size; `by` is the measure of size."""
 
     planner: str
     by: str
@@ -78,7 +78,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Report:
-    """All that was measured, and what was not, with the reason."""
+    """All measurements, and those that were skipped, with the reason."""
 
     measured: tuple[Measured, ...]
     growth: tuple[Point, ...]
@@ -123,7 +123,7 @@ def _many(queries: int, nodes: int, streams: int = 20) -> Callable[[float], Work
 
 
 def _scaled(size: int, scale: float) -> int:
-    """Only what is large shrinks.
+    """A size at a scale; small ones stay as they are.
 
     >>> _scaled(5, 0.1), _scaled(1_000, 0.1), _scaled(1_000, 1.0)
     (5, 100, 1000)
@@ -154,7 +154,7 @@ SIZES: Mapping[str, tuple[int, ...]] = {
     "nodes": (8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192),
 }
 STREAMS, NODES = 4, 16
-"""What stays the same while the other grows."""
+"""The fixed size while the other grows."""
 _TRIES, _SHORT_S = 7, 0.25
 
 
@@ -207,7 +207,7 @@ def measure(target: Target, scale: float = 1.0) -> Measured:
 
 
 def _peak_mb() -> float:
-    """The most memory that this process held; what its parent held before it began does not count."""
+    """The peak memory of this process, without its parent's."""
     status = Path("/proc/self/status")
     if status.exists():
         found = re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(), re.MULTILINE)
@@ -272,7 +272,7 @@ def _deploy_all(
 
 
 def _child(task: Mapping[str, Any], limit_s: float) -> list[dict[str, Any]]:
-    """Runs a task in a process of its own; what it told until the time was over."""
+    """Runs a task in a process of its own; returns its messages until the time was over."""
     command = [sys.executable, "-m", "thalweg.bench.planners", json.dumps(task)]
     try:
         out = subprocess.run(command, stdout=subprocess.PIPE, timeout=limit_s, check=False).stdout

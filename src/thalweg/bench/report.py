@@ -28,7 +28,7 @@ COLUMNS = ("how", "rows", "seconds", "rows/s", "to best Spark", "peak memory, MB
 
 
 def describe(spec: Workload) -> str:
-    """One line that says what was joined."""
+    """One line that describes the workload."""
     shape = "a.x = b.x and b.y = c.y" if spec.two_attributes else "one key"
     hot = f", one of them in {spec.hot_fraction:.0%} of all tuples" if spec.hot_fraction else ""
     return (

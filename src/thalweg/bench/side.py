@@ -1,8 +1,8 @@
 """One side of the benchmark, in a process of its own: `python -m thalweg.bench.side TASK.json`.
 
 The task names the side, the workload, where its data is and where the figures go. Each side starts with
-a fresh JVM and fresh workers, so none profits from what another warmed up. Streams run for days, and a JVM
-compiles what it runs during its first minutes: so every side first runs the same query over less data for a
+a fresh JVM and fresh workers, so none profits from another's warm-up. Streams run for days, and a JVM
+compiles hot code during its first minutes: so every side first runs the same query over less data for a
 while, in the same JVM.
 """
 
@@ -38,7 +38,7 @@ HEAP_GB = 10
 
 @dataclass(frozen=True)
 class Task:
-    """What a side is to run."""
+    """The task of a side."""
 
     side: str
     workload: Workload
@@ -63,7 +63,7 @@ class Task:
 
     @classmethod
     def load(cls, path: Path) -> Task:
-        """Read what `save` wrote."""
+        """Read the file of `save`."""
         raw = json.loads(path.read_text())
         paths = {name: Path(raw[name]) for name in ("data", "scratch", "warm") if raw[name] is not None}
         return cls(**{**raw, "workload": Workload(**raw["workload"]), **paths})
@@ -82,7 +82,8 @@ def run(task: Task) -> dict[str, Any]:
 
         return dict(kernel_run(task.workload))
 
-    from thalweg.spark import cascade, sides
+    from thalweg.bench import cascade
+    from thalweg.bench.drain import drain, read_streams
     from thalweg.spark.session import session
 
     spec = task.workload
@@ -92,8 +93,8 @@ def run(task: Task) -> dict[str, Any]:
     spark = session(f"local[{CORES}]", None, **{**COMMON, "spark.driver.memory": heap(), **own})
     spark.sparkContext.setLogLevel("ERROR")
 
-    def drain(data: Path, checkpoint: str) -> list[Any]:
-        streams = sides.read_streams(spark, data, spec.aliases)
+    def drained(data: Path, checkpoint: str) -> list[Any]:
+        streams = read_streams(spark, data, spec.aliases)
         if own:
             joined = cascade.cascade(
                 streams,
@@ -104,13 +105,13 @@ def run(task: Task) -> dict[str, Any]:
             )
         else:
             joined = thalweg_join(spark, streams, spec)
-        return sides.drain(joined, spec.output, task.scratch / checkpoint)
+        return drain(joined, spec.output, task.scratch / checkpoint)
 
     started, runs = time.monotonic(), 0
     while task.warm is not None and time.monotonic() - started < task.warm_s:
-        drain(task.warm, f"warm-{runs}")
+        drained(task.warm, f"warm-{runs}")
         runs += 1
-    batches = drain(task.data, "checkpoint")
+    batches = drained(task.data, "checkpoint")
     spark.stop()
     return {"batches": [asdict(batch) for batch in batches]}
 

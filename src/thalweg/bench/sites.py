@@ -1,4 +1,4 @@
-"""How fast three sites in one application are, what a hop between sites adds, and what a parcel adds."""
+"""The throughput of three sites in one application, and the costs of a hop and of a parcel."""
 
 from __future__ import annotations
 
@@ -13,21 +13,26 @@ import pyarrow as pa
 
 from thalweg.bench.data import Workload
 from thalweg.bench.watched import watched
-from thalweg.programs.packet import Kind, dump
-from thalweg.programs.parcel import Parcel
+from thalweg.exchange.parcel_file import Edge, Label
+from thalweg.exchange.parcel_file import encode as encode_file
+from thalweg.wire.codec import encode
+from thalweg.wire.parcel import Kind, Parcel
 
 WARM_UP = 8
 """Batches that are left out: the first ones load classes, start workers and fill the pipe between sites."""
 
 LARGE = Workload("300k", tuples_per_stream=2_400_000)
 TINY = Workload("sites", keys=1_000, rate=100.0, tuples_per_stream=3_000, rows_per_batch=300)
+NOW = 1_790_000_000_000_000
+"""A bound and a moment of sending as they are in a run, in microseconds."""
+
 SETTINGS = {
     "one site": ("one", "simple"),
     "three sites, all shipped to one": ("three", "simple"),
     "three sites, by `optimal`": ("three", "optimal"),
     "three sites, probe sequences by `linear-greedy`": ("three", "linear-greedy"),
 }
-"""What is run: where the streams are, and by which planner."""
+"""A setting: the sites of the streams, and the planner."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,7 @@ class Speed:
 
 @dataclass(frozen=True)
 class ParcelCost:
-    """What a parcel of so many tuples takes, and how much of that is not the tuples' own."""
+    """The bytes of a parcel of so many tuples, and its overhead."""
 
     tuples: int
     bytes: int
@@ -72,8 +77,6 @@ def speeds(home: Path, say: Callable[[str], None], large: Workload = LARGE) -> l
 
 def parcel_costs(counts: Sequence[int] = (0, 1, 10, 100, 1_000, 100_000)) -> list[ParcelCost]:
     """A file of one parcel of tuples with a time, a key and a number, by how many they are."""
-    from thalweg.spark.parcels import Edge, Label, encode
-
     found = []
     for n in counts:
         rng = np.random.default_rng(1)
@@ -83,7 +86,7 @@ def parcel_costs(counts: Sequence[int] = (0, 1, 10, 100, 1_000, 100_000)) -> lis
             "v": np.arange(n),
         }
         batch = pa.record_batch([pa.array(c) for c in columns.values()], names=list(columns))
-        parcel = Parcel("stream", int(Kind.DATA), n, 0, 0, 24 * n, dump(batch) if n else b"")
-        size = len(encode(Label("0" * 32, Edge("n0", "n1"), 1, 1), 0.0, [parcel]))
+        parcel = Parcel(1, Kind.TUPLES, n, NOW, 0, 24 * n, encode(batch) if n else b"")
+        size = len(encode_file(Label("0" * 32, Edge("n0", "n1"), 1000, 2000), NOW / 1e6, [parcel]))
         found.append(ParcelCost(n, size, 24 * n))
     return found

@@ -1,11 +1,11 @@
-"""One operator, binary trees or the tree that is chosen: what each takes on the kernel, without Spark.
+"""One operator, binary trees and the chosen tree compared on the kernel, without Spark.
 
 The settings are those of MJoin's figure 17, whose inputs are lost, made to agree with the text of 3.6 (six
 streams, one of them of 300,000 tuples, 1 ms apart; about 2,334 tuples a second in all, by its 1.52 ms), and
-others at random. What a further join takes on Spark, a stage of every batch, is left out here; plans count it
-(`planners/split.py`), and so split less. Which binary tree is
-the best can't be known without running them all; the few best ones by the model run, and the one that joins
-the smallest streams first, and the fastest of these counts.
+others at random. A further join on Spark is also a stage of every batch. Plans count that and so split less
+(`planners/search/split.py`); this benchmark does not. The best binary tree can't be known without running
+them all: the few best ones by the model run, and the one that joins the smallest streams first, and the
+fastest of these counts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from thalweg.cost.splitting import Inputs, Moment, Operations, Shape, Work
 from thalweg.kernel.nway import Delta, InputSpec
 from thalweg.kernel.tree import JoinTree
 from thalweg.kernel.window import NEVER
-from thalweg.planners.shapes import cheapest, single
+from thalweg.planners.search.shapes import cheapest, single
 
 TARGET = 1.1
 """The chosen tree is to take at most this many times as long as the better of the other two."""
@@ -144,7 +144,7 @@ def _random(rng: random.Random, name: str) -> Setting:
 
 @dataclass(frozen=True)
 class Timed:
-    """A tree, what the model said of it, and what it took."""
+    """A tree, with its modelled and its measured time."""
 
     shape: Shape
     predicted: float
@@ -153,7 +153,7 @@ class Timed:
 
 @dataclass(frozen=True)
 class Split:
-    """What a setting took as one operator, as the fastest binary tree, and as the tree that was chosen."""
+    """The times of a setting as one operator, as the fastest binary tree, and as the chosen tree."""
 
     setting: str
     streams: int
@@ -179,7 +179,7 @@ class Split:
 
 
 def measure(setting: Setting, each: Operations) -> Split:
-    """Run all that are compared on the same tuples, in turn, and see who was fastest."""
+    """Run all trees on the same tuples, in turn, and find the fastest."""
     work = Work(setting.inputs())
     one, chosen = single(work, each), cheapest(work, each)
     binary = list(dict.fromkeys((*best_binary(work, each, BINARY), _small_first(setting))))
@@ -225,7 +225,7 @@ def best_binary(work: Work, each: Operations, count: int) -> list[Shape]:
                 left = first | sum(some)
                 meet = joined(left, mask ^ left)
                 out += [(a + b + meet, (x, y)) for a, x in known(left) for b, y in known(mask ^ left)]
-        # Whatever is best above is made of what is best below.
+        # The best tree is made of the best trees of its parts.
         return sorted(out, key=lambda t: t[0])[:count]
 
     known = cache(trees)
@@ -233,7 +233,7 @@ def best_binary(work: Work, each: Operations, count: int) -> list[Shape]:
 
 
 def _small_first(setting: Setting) -> Shape:
-    """What one would write by hand: a chain with the smallest streams first, the largest last."""
+    """The tree that people write by hand: a chain with the smallest streams first, the largest last."""
     order = sorted(range(len(setting.streams)), key=lambda i: setting.streams[i].tuples)
     shape: Shape = order[0]
     for i in order[1:]:

@@ -1,4 +1,4 @@
-"""What the join must give, from DuckDB over the same files as static tables."""
+"""The expected results of the join, from DuckDB over the same files as static tables."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from thalweg.query import parse
 
 
 class Watch:
-    """Notes when each batch ended, and what the windows took."""
+    """Notes the end of each batch, and the size of the windows."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[float, int]] = []

@@ -1,6 +1,5 @@
-"""What exists: sites, links, streams and statistics. YAML in, checked model out."""
+"""The catalog: sites, links, streams and statistics. YAML in, checked model out."""
 
-from thalweg.catalog.durations import parse_duration
 from thalweg.catalog.load import load
 from thalweg.catalog.model import (
     Catalog,
@@ -27,6 +26,5 @@ __all__ = [
     "Stats",
     "Stream",
     "load",
-    "parse_duration",
     "parse_type",
 ]

@@ -12,8 +12,8 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError
 from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
-from thalweg.catalog.suggest import suggestion
 from thalweg.errors import UserError
+from thalweg.names import suggestion
 
 _TAG = "tag:yaml.org,2002:"
 _KINDS = {"str": "text", "int": "a number", "float": "a number", "bool": "true or false", "null": "nothing"}
@@ -23,7 +23,7 @@ Scalar = str | int | float | bool | None
 
 @dataclass(frozen=True)
 class Place:
-    """A value of the document: where it is, and how to read it as what it should be."""
+    """A value of the document: its place in the file, and readers for each type."""
 
     file: str
     path: str
@@ -88,7 +88,7 @@ class Place:
 
     @property
     def kind(self) -> str:
-        """What it is, in words."""
+        """Its type, in words."""
         if isinstance(self.node, ScalarNode):
             return _KINDS.get(_tag(self.node), "text")
         return "a list" if isinstance(self.node, SequenceNode) else "a mapping"

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from thalweg.catalog.document import Place, read
-from thalweg.catalog.durations import parse_duration
 from thalweg.catalog.model import Catalog, Costs, JoinSelectivity, Link, Links, Site, Source, Stats, Stream
 from thalweg.catalog.types import SparkType, parse_type
+from thalweg.names import NAMING, is_name
+from thalweg.units import parse_duration
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _LINK = ("latency_ms", "mbps", "usd_per_gb")
 _STREAM = ("site", "time", "order", "lateness", "idle", "max_ahead", "schema", "source", "stats")
@@ -22,11 +22,11 @@ _VALUES: tuple[tuple[tuple[str, ...], tuple[type, ...]], ...] = (
     (("float", "double", "decimal"), (int, float)),
     (("boolean",), (bool,)),
 )
-"""What a value of a column may be in YAML, where its type leaves no choice."""
+"""The YAML types of a column's values, for column types that allow only some."""
 
 
 def load(path: str | os.PathLike[str]) -> Catalog:
-    """Read a catalog file; what is wrong in it is a UserError that names the place."""
+    """Read a catalog file; a mistake in it is a UserError that names the place."""
     file = Path(path)
     document = read(file, str(path))
     top = document.mapping(("sites", "links", "streams", "joins", "costs"), required=("sites", "streams"))
@@ -47,11 +47,8 @@ def _named(place: Place, what: str) -> dict[str, Place]:
     if not entries:
         raise place.error(f"a catalog needs at least one {what}")
     for name, entry in entries.items():
-        if not _NAME.fullmatch(name):
-            raise entry.error(
-                f"{name[:80]!r} can't be the name of a {what}",
-                "use letters, digits and _, and begin with a letter or _",
-            )
+        if not is_name(name):
+            raise entry.error(f"{name[:80]!r} can't be the name of a {what}", NAMING)
     return entries
 
 

@@ -1,4 +1,4 @@
-"""What exists: sites, links, streams and what is known of them."""
+"""The model of a catalog: sites, links, streams and their statistics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Site(_Model):
 
 
 class Link(_Model):
-    """What it takes to send data from one site to another; without `mbps` there is no limit."""
+    """The cost of sending data from one site to another; without `mbps` there is no limit."""
 
     latency_ms: Amount = 1.0
     mbps: PositiveAmount | None = None
@@ -51,7 +51,7 @@ class Source(_Model):
 
 
 class Stats(_Model):
-    """What is declared of a stream; what is missing is assumed later, never zero."""
+    """Declared statistics of a stream; a missing one is assumed later, never zero."""
 
     rate: Amount | None = None
     bytes: Amount | None = None

@@ -25,15 +25,15 @@ def compare(
     deliver_to: given.DeliverTo = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A setting, for those planners that take it."),
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting, passed to every planner that has it."),
     ] = None,
     chart: Annotated[
         Path | None,
-        typer.Option("--chart", metavar="FILE", help="Draw the costs as bars, in a .png or .svg."),
+        typer.Option("--chart", metavar="FILE", help="Draw the costs as a bar chart (.png or .svg)."),
     ] = None,
     as_json: given.AsJson = False,
 ) -> None:
-    """Let all planners deploy the same queries and show what each comes to."""
+    """Plan the same queries with every planner and compare the costs."""
     from thalweg.cli.inputs import print_json, read_catalog, read_queries
     from thalweg.planners.compare import compare as compare_planners
     from thalweg.report import check_path
@@ -54,7 +54,7 @@ def compare(
 
 
 def table(comparison: Comparison) -> Table:
-    """The planners by family, the best of each family first."""
+    """Planners by family, the cheapest of each family first."""
     from rich.table import Table
 
     title = f"{', '.join(comparison.queries)}: {comparison.unit}"
@@ -86,7 +86,7 @@ def _distance(planner: Compared) -> str:
 def _show(comparison: Comparison) -> None:
     from rich.console import Console
 
-    # A file or a pipe has no width that columns would have to be squeezed into.
+    # A file or a pipe has no width to squeeze columns into.
     console = Console(width=None if sys.stdout.isatty() else 1000)
     if comparison.planners:
         console.print(table(comparison))

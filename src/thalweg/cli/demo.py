@@ -26,24 +26,25 @@ if TYPE_CHECKING:
 def demo(
     *,
     out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="The folder to play in; an earlier one is replaced.")
+        Path, typer.Option("--out", metavar="DIR", help="The output folder. Replaces an earlier demo.")
     ] = Path("demo-out"),
     rate: Annotated[
-        int, typer.Option("--rate", metavar="N", help="Packets a second at the busiest router.")
+        int, typer.Option("--rate", metavar="N", help="Packets per second at the busiest router.")
     ] = 2_000,
     seconds: Annotated[
-        float, typer.Option("--seconds", metavar="N", help="How long packets are replayed.")
+        float, typer.Option("--seconds", metavar="N", help="Length of the replay in seconds.")
     ] = 10.0,
     as_json: given.AsJson = False,
 ) -> None:
-    """Replay packets of three routers, join them live across sites, and compare with the central plan."""
+    """Join live packets of three routers across sites, and compare with shipping all to one site."""
     from thalweg.cli.inputs import print_json
     from thalweg.demo.packets import Traffic
     from thalweg.demo.play import PICTURE, DemoError, play
 
     if rate < 10 or not 1 <= seconds <= 3600:
         raise UserError(
-            "there must be something to replay", remedy="--rate is 10 or more, --seconds from 1 to 3600"
+            "--rate or --seconds is out of range",
+            remedy="--rate is at least 10, --seconds is between 1 and 3600",
         )
     begun = time.monotonic()
     audience = _audience(silent=as_json)
@@ -63,7 +64,7 @@ def demo(
         console = Console()
         console.print(table(figures))
         console.print(
-            f"picture: {out / PICTURE}\neverything else: {out} ({time.monotonic() - begun:.0f} s in all)",
+            f"picture: {out / PICTURE}\nall files: {out} ({time.monotonic() - begun:.0f} s in total)",
             highlight=False,
             soft_wrap=True,
         )
@@ -72,7 +73,7 @@ def demo(
 
 
 def table(figures: Figures) -> Table:
-    """The closing table: the live run, and beside it what the central plan did with the same packets."""
+    """The final table: the live run beside the central plan on the same packets."""
     from rich.table import Table
 
     from thalweg.report.texts import saving, volume
@@ -87,7 +88,7 @@ def table(figures: Figures) -> Table:
         column.justify = "right"
     for router, count in figures.rows_in.items():
         rows.add_row(f"packets in, {router}", f"{count:,}", f"{flows[1].read[router]:,}")
-    rows.add_row("packets in, late and kept aside", *(f"{ran.late:,}" for ran in plans))
+    rows.add_row("late packets, kept aside", *(f"{ran.late:,}" for ran in plans))
     rows.add_row("results", *(f"{ran.results:,}" for ran in plans))
     rows.add_row(
         "verified against DuckDB",
@@ -95,16 +96,16 @@ def table(figures: Figures) -> Table:
     )
     rows.add_section()
     rows.add_row("tuples between sites", *(f"{sum(way.tuples for way in f.shipped):,}" for f in flows))
-    rows.add_row("their payload", *(volume(flow.payload) for flow in flows))
-    rows.add_row("", f"[bold]{saving(flows[0].payload, flows[1].payload)}[/]", "")
-    rows.add_row("all bytes between sites", *(volume(flow.bytes) for flow in flows))
+    rows.add_row("payload of these tuples", *(volume(flow.payload) for flow in flows))
+    rows.add_row("all bytes between sites, as sent", *(volume(flow.bytes) for flow in flows))
+    rows.add_row("", f"[bold]{saving(flows[0].bytes, flows[1].bytes)}[/]", "")
     rows.add_section()
-    rows.add_row("packets a second, as they were replayed", f"{figures.rows_per_s:,.0f}", "")
+    rows.add_row("packets a second, live", f"{figures.rows_per_s:,.0f}", "")
     rows.add_row("micro-batches", *(f"{ran.batches:,}" for ran in plans))
     latency = figures.latency
     if latency is not None:
         rows.add_row("latency from arrival to result, p50", f"{latency.p50:.2f} s", "")
-        rows.add_row("p95, greatest", f"{latency.p95:.2f} s, {latency.greatest:.2f} s", "")
+        rows.add_row("p95, maximum", f"{latency.p95:.2f} s, {latency.greatest:.2f} s", "")
     return rows
 
 
@@ -122,7 +123,7 @@ class _Silent:
 
 
 class _Lines(_Silent):
-    """Plain lines; how it goes at most every three seconds."""
+    """Plain lines, with progress at most every three seconds."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream, self._shown_at = stream, 0.0
@@ -137,7 +138,7 @@ class _Lines(_Silent):
 
 
 class _Live(_Silent):
-    """What is being done with a spinner, and under it how it goes."""
+    """The current step with a spinner, and its progress below."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -168,11 +169,11 @@ class _Live(_Silent):
 
 
 def line(moment: Moment) -> str:
-    """How far it has come, in one line."""
+    """Progress in one line."""
     from thalweg.report.texts import saving, volume
 
     return (
-        f"{moment.sent:,} packets handed on, {moment.read:,} joined, {moment.results:,} results, "
+        f"{moment.sent:,} packets sent, {moment.read:,} joined, {moment.results:,} results, "
         f"{volume(moment.shipped)} between sites, {saving(moment.shipped, moment.central)} than "
         f"{volume(moment.central)} to one site, {moment.seconds:.0f} s"
     )
@@ -186,7 +187,7 @@ def _audience(*, silent: bool) -> _Silent:
 
 @contextmanager
 def _sigterm_as_interrupt() -> Iterator[None]:
-    """SIGTERM ends the demonstration as Ctrl-C does: in good order."""
+    """SIGTERM stops the demo cleanly, as Ctrl-C does."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""What the commands read: query files, the catalog, settings. Wrong input is a `UserError`."""
+"""Reads query files, the catalog and settings. Invalid input raises `UserError`."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from thalweg.catalog.model import Catalog
 from thalweg.errors import UserError
-from thalweg.query.model import Query
+
+if TYPE_CHECKING:
+    from thalweg.catalog.model import Catalog
+    from thalweg.query.model import Query
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def read_catalog(path: Path) -> Catalog:
-    """The catalog in a file."""
+    """Reads a catalog file."""
     from thalweg.catalog import load
 
     return load(path)
@@ -30,12 +32,12 @@ def read_queries(paths: Sequence[Path], catalog: Catalog) -> tuple[Query, ...]:
     for path in paths:
         if not _NAME.fullmatch(path.stem):
             raise UserError(
-                f"{path.stem!r} can't be a query's name",
+                f"{path.stem!r} is not a valid query name",
                 where=str(path),
-                remedy="a query is named as its file, in letters, digits and _, not beginning with a digit",
+                remedy="name the file with letters, digits and _, not starting with a digit",
             )
         if path.stem in named:
-            raise UserError(f"two queries are called {path.stem!r}: {named[path.stem]} and {path}")
+            raise UserError(f"two queries are named {path.stem!r}: {named[path.stem]} and {path}")
         named[path.stem] = path
     return tuple(_read_query(path, catalog) for path in paths)
 
@@ -49,14 +51,14 @@ def _read_query(path: Path, catalog: Catalog) -> Query:
 
 def _read_text(path: Path) -> str:
     if path.is_dir():
-        raise UserError("this is a folder", where=str(path), remedy="a query is a file of SQL")
+        raise UserError("this is a folder, not a query", where=str(path), remedy="give a file with SQL")
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise UserError(f"the query can't be read: {error.strerror}", where=str(path)) from error
+        raise UserError(f"can't read the query: {error.strerror}", where=str(path)) from error
     except UnicodeDecodeError as error:
         raise UserError(
-            f"this is not UTF-8 text (byte {error.start})", where=str(path), remedy="a query is a file of SQL"
+            f"not UTF-8 text at byte {error.start}", where=str(path), remedy="give a file with SQL"
         ) from error
 
 
@@ -78,5 +80,5 @@ def read_settings(pairs: Sequence[str]) -> Mapping[str, str]:
 
 
 def print_json(value: Mapping[str, Any]) -> None:
-    """The one JSON object of a command."""
+    """Prints a command's JSON object."""
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))

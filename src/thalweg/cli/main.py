@@ -1,7 +1,7 @@
-"""`thalweg`: the commands, and how they end.
+"""`thalweg`: the commands and their exit status.
 
-Exit status 0 is done, 2 is wrong input, 1 is anything else. Messages go to standard error; a traceback is
-shown only with THALWEG_DEBUG=1.
+Exit status 0 is success, 2 is invalid input, 1 is any other failure. Messages go to standard error.
+THALWEG_DEBUG=1 adds tracebacks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from thalweg.errors import RunError, UserError
 
 app = typer.Typer(
     name="thalweg",
-    help="Joins live streams that arise at different sites, on Spark.",
+    help="Join live streams from several sites on Spark.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -38,7 +38,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and stop.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     pass
@@ -52,7 +52,7 @@ app.command("verify")(verify.verify)
 app.command("demo")(demo.demo)
 app.command("reproduce")(reproduce.reproduce)
 
-# A group of commands with heavy imports hands its arguments on, so that the others start without them.
+# `bench` has heavy imports. It parses its own arguments, so that other commands start without them.
 _HANDED_ON: dict[str, Any] = {
     "allow_extra_args": True,
     "ignore_unknown_options": True,
@@ -63,7 +63,7 @@ if importlib.util.find_spec("thalweg.bench") and importlib.util.find_spec("thalw
 
     @app.command("bench", context_settings=_HANDED_ON)
     def _bench(context: typer.Context) -> None:
-        """Measure the join beside Spark's own cascade, and the planners."""
+        """Benchmark the join against Spark's own joins, and the planners."""
         from thalweg.bench.cli import app as bench
 
         command = typer.main.get_command(bench)
@@ -71,7 +71,7 @@ if importlib.util.find_spec("thalweg.bench") and importlib.util.find_spec("thalw
         raise typer.Exit(status if isinstance(status, int) else 0)
 
 
-_INTERRUPTED = 130  # what typer makes of Ctrl-C
+_INTERRUPTED = 130  # typer's status for Ctrl-C
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def invoke(arguments: Sequence[str]) -> int:
-    """Runs one command and gives its exit status."""
+    """Runs one command and returns its exit status."""
     try:
         status = typer.main.get_command(app).main(list(arguments), prog_name="thalweg", standalone_mode=False)
         sys.stdout.flush()
@@ -95,15 +95,15 @@ def invoke(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _end("interrupted", 1)
     except BrokenPipeError:
-        # Whoever read the output has gone; there is nobody left to tell.
+        # The reader of the output is gone, so nobody would see a message.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
-        usage = getattr(error, "format_message", None)  # typer's errors of usage, wherever it keeps them
+        usage = getattr(error, "format_message", None)  # only typer's usage errors have it
         if usage is not None:
             return _usage(error, usage())
         _trace()
-        return _end(f"{_short(error)} (THALWEG_DEBUG=1 shows where)", 1)
+        return _end(f"{_short(error)} (THALWEG_DEBUG=1 shows the traceback)", 1)
 
 
 def _trace() -> None:

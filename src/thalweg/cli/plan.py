@@ -26,25 +26,29 @@ def plan(
     settings: given.Settings = None,
     save: Annotated[
         Path | None,
-        typer.Option("--save", metavar="PLAN.json", help="Keep the plan for `thalweg run --plan`."),
+        typer.Option("--save", metavar="PLAN.json", help="Save the plan for `thalweg run --plan`."),
     ] = None,
     picture: Annotated[
         Path | None,
-        typer.Option("--picture", metavar="FILE", help="Draw the plan as a map, in a .svg or .png."),
+        typer.Option("--picture", metavar="FILE", help="Draw the plan as a map (.svg or .png)."),
     ] = None,
     as_json: given.AsJson = False,
 ) -> None:
-    """Show how queries would be deployed and what that would cost."""
+    """Plan queries: show the deployment and its cost."""
     from thalweg.cli.inputs import print_json, read_catalog, read_queries
-    from thalweg.planners.table import make_plan
     from thalweg.report import check_path
 
     if picture is not None:
         check_path(picture)
     read = read_catalog(catalog)
-    made = make_plan(
-        read_queries(queries, read), read, plan_options(planner, objective, deliver_to, settings)
-    )
+    parsed = read_queries(queries, read)
+    options = plan_options(planner, objective, deliver_to, settings)
+
+    from thalweg.planners.table import (
+        make_plan,
+    )  # imported late, so that errors in the input are reported fast
+
+    made = make_plan(parsed, read, options)
     if save is not None:
         made.save(save)
     if picture is not None:
@@ -60,17 +64,17 @@ def plan(
 def plan_options(
     planner: str, objective: str, deliver_to: str | None, settings: list[str] | None
 ) -> PlanOptions:
-    """The options of planning, checked as far as they can be without the catalog."""
+    """The planning options. Checks everything that needs no catalog."""
     from thalweg.cli.inputs import read_settings
     from thalweg.plan.options import Objective, PlanOptions
 
     if objective not in list(Objective):
-        raise UserError(f"there is no objective {objective!r}", remedy=f"there are {', '.join(Objective)}")
+        raise UserError(f"unknown objective {objective!r}", remedy=f"choose one of {', '.join(Objective)}")
     return PlanOptions(planner, Objective(objective), deliver_to, read_settings(settings or []))
 
 
 def planners(as_json: given.AsJson = False) -> None:
-    """List the planners and the settings they take."""
+    """List the planners and their settings."""
     from thalweg.cli.inputs import print_json
     from thalweg.planners.table import PLANNERS
 
@@ -103,21 +107,21 @@ def planners(as_json: given.AsJson = False) -> None:
 
 
 def _show(made: Plan) -> None:
-    from thalweg.cost.price import MODELS
+    from thalweg.cost.objectives import MODELS
 
     unit = MODELS[made.objective].unit
     for query in made.queries:
         typer.echo(f"{query.query}: planner {query.planner}, cost {query.cost:,.6g} {unit}{_added(query)}")
         typer.echo("\n".join(f"  {line}" for line in query.deployment.explain().splitlines()))
         if query.assumed:
-            typer.echo("  assumed, as the catalog does not say:")
+            typer.echo("  assumed, because the catalog does not declare them:")
             for what in query.assumed:
                 typer.echo(f"    {what}")
     typer.echo(f"total: {made.total:,.6g} {unit}")
 
 
 def _added(query: PlannedQuery) -> str:
-    """What a query adds, where it shares something with those before it."""
+    """The marginal cost of a query that reuses parts of earlier ones."""
     if math.isclose(query.cost, query.marginal_cost, rel_tol=1e-9, abs_tol=1e-12):
         return ""
-    return f", of which {query.marginal_cost:,.6g} is added to what is deployed already"
+    return f", of which {query.marginal_cost:,.6g} is added to the queries before it"

@@ -1,4 +1,4 @@
-"""How a run shows its progress: live on a terminal, as plain lines elsewhere, or not at all."""
+"""Shows the progress of a run: live on a terminal, as plain lines elsewhere, or not at all."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _WAYS = 4
-"""Ways between sites that are shown while a run goes on, the busiest; the others are added up."""
+"""The number of site pairs shown during a run, busiest first. The others are summed up."""
 CENTRAL = "every stream whole to one site"
 
 
@@ -25,7 +25,7 @@ _2_YEARS = 2 * _YEAR
 
 
 def reporter(*, silent: bool = False, stream: TextIO | None = None) -> Reporter:
-    """The reporter that suits the place where progress goes, standard error unless told otherwise."""
+    """A reporter for a terminal or a file; by default for standard error."""
     if silent:
         return Silent()
     to = sys.stderr if stream is None else stream
@@ -53,7 +53,7 @@ class Silent:
 
 
 class Lines:
-    """A line for each batch, at most one a second; the last batch is always shown in the end."""
+    """One line per batch, at most one a second. The last batch is always shown."""
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream, self._clock = stream, clock
@@ -82,7 +82,7 @@ class Lines:
 
 
 class Live:
-    """A table that is drawn over and over in the same place."""
+    """A table that is redrawn in place."""
 
     def __init__(self, console: Console) -> None:
         from rich.live import Live as Display
@@ -128,7 +128,7 @@ def _state(progress: Progress) -> str:
 
 
 def shipped_line(shipped: Sequence[Shipped], central: int) -> str:
-    """What has gone between sites, in one line: payload, and in brackets all bytes.
+    """The volume shipped between sites in one line: payload, with all bytes in brackets.
 
     >>> shipped_line([Shipped("a", "b", 2, 16, 400)], 160)
     'shipped 16 bytes (400 bytes), 10.0 times less than the 160 bytes centrally: a to b 16 bytes (400 bytes)'
@@ -142,7 +142,7 @@ def shipped_line(shipped: Sequence[Shipped], central: int) -> str:
 
 
 def table(progress: Progress) -> RenderableType:
-    """Progress as a table of two columns, and under it what has gone between sites."""
+    """Progress as a table, with the volume shipped between sites below."""
     from rich.console import Group
     from rich.table import Table
 
@@ -183,9 +183,9 @@ def _live_ways(shipped: Sequence[Shipped], central: int) -> Table:
 
 
 def _busiest(shipped: Sequence[Shipped]) -> list[tuple[str, int, int]]:
-    """The ways with the most on them, payload and all bytes, and the sum of all others."""
+    """Payload and all bytes of the busiest site pairs, and the sum of the others."""
     ordered = sorted(shipped, key=lambda s: (-s.payload_bytes, -s.bytes, s.source, s.target))
-    if len(ordered) <= _WAYS + 1:  # one other could as well be named
+    if len(ordered) <= _WAYS + 1:  # a single other pair is shown by name
         return [(f"{s.source} to {s.target}", s.payload_bytes, s.bytes) for s in ordered]
     rest = ordered[_WAYS:]
     others = f"{len(rest)} others", sum(s.payload_bytes for s in rest), sum(s.bytes for s in rest)
@@ -193,7 +193,7 @@ def _busiest(shipped: Sequence[Shipped]) -> list[tuple[str, int, int]]:
 
 
 def ways(shipped: Sequence[Shipped], central: int) -> Table:
-    """All that a run has sent between sites, and what sending every stream whole to one would have been."""
+    """The volume shipped for each site pair, and the volume of the central plan."""
     from rich.table import Table
 
     rows = Table("from", "to", "tuples", "payload", "all bytes", title="shipped between sites")
@@ -211,7 +211,7 @@ def ways(shipped: Sequence[Shipped], central: int) -> Table:
 
 
 def compared(shipped: Sequence[Shipped], central: int) -> str:
-    """How what went between sites compares with every stream whole to one site.
+    """Compares the shipped payload with shipping every stream whole to one site.
 
     >>> compared([Shipped("a", "b", 2, 16, 400)], 160)
     'payload: 10.0 times less than every stream whole to one site'
@@ -240,7 +240,7 @@ def _lag(progress: Progress) -> str:
 
 
 def span(seconds: float) -> str:
-    """A length of time, in the unit that suits it.
+    """A duration in a readable unit.
 
     >>> span(0.25), span(90), span(5400), span(3 * 3600), span(40 * 86400), span(90_678_789.5)
     ('0.2 s', '90.0 s', '90.0 min', '3.0 h', '40.0 days', '2.9 years')

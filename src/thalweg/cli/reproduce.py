@@ -21,24 +21,29 @@ _LEAST = 0.001  # with fewer tuples there is nothing to see
 
 def reproduce(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="The experiment, or all; without it they are listed.")
+        str | None,
+        typer.Argument(metavar="NAME", help="An experiment, or `all`. Lists the experiments if omitted."),
     ] = None,
     *,
     out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Where tables (CSV) and pictures (PNG) go.")
+        Path,
+        typer.Option("--out", metavar="DIR", help="The output folder for tables (CSV) and pictures (PNG)."),
     ] = Path("reproduce-out"),
     scale: Annotated[
-        float, typer.Option("--scale", metavar="N", help="A fraction of the size, for a quick look.")
+        float,
+        typer.Option(
+            "--scale", metavar="N", help="Shrink the experiment to this fraction, for a quick look."
+        ),
     ] = 1.0,
     as_json: given.AsJson = False,
 ) -> None:
-    """Run an experiment of a paper again: what it claims, what was measured, whether it holds."""
+    """Rerun a paper's experiment and check its claims against the measurements."""
     from thalweg.cli.inputs import print_json
     from thalweg.reproduce.files import write
     from thalweg.reproduce.table import EXPERIMENTS, named
 
     if not _LEAST <= scale <= 1:
-        raise UserError(f"a scale is at least {_LEAST:g} and at most 1", where="--scale")
+        raise UserError(f"the scale must be between {_LEAST:g} and 1", where="--scale")
     if name is None:
         _list(list(EXPERIMENTS.values()), as_json=as_json)
         return
@@ -98,7 +103,7 @@ def _print(outcome: Outcome) -> None:
 
 
 def _shown(cell: str | float) -> str:
-    """A cell of the table as people read it.
+    """A table cell, formatted for readers.
 
     >>> _shown("tree"), _shown(185000), _shown(0.1234)
     ('tree', '185,000', '0.123')

@@ -33,30 +33,28 @@ def run(
     deliver_to: given.DeliverTo = None,
     settings: given.Settings = None,
     plan: Annotated[
-        Path | None, typer.Option("--plan", metavar="PLAN.json", help="Deploy by a plan that was saved.")
+        Path | None, typer.Option("--plan", metavar="PLAN.json", help="Use a saved plan.")
     ] = None,
     once: Annotated[
-        bool, typer.Option("--once", help="Take all that the sources hold, end every stream, and stop.")
+        bool, typer.Option("--once", help="Read the sources to their end, end every stream, and exit.")
     ] = False,
     master: Annotated[
         str | None,
-        typer.Option("--master", metavar="URL", help="The Spark master; without it, this machine."),
+        typer.Option("--master", metavar="URL", help="The Spark master. Default: this machine."),
     ] = None,
     emulate: Annotated[
-        bool, typer.Option("--emulate", help="Make links as slow as the catalog says they are.")
+        bool, typer.Option("--emulate", help="Slow links down to the catalog's latency and bandwidth.")
     ] = False,
     jitter: Annotated[
         float,
-        typer.Option(
-            "--jitter", min=0.0, metavar="SECONDS", help="Delay what is sent between sites, at random."
-        ),
+        typer.Option("--jitter", min=0.0, metavar="SECONDS", help="The maximum random delay between sites."),
     ] = 0.0,
     memory_budget: Annotated[
         str | None,
         typer.Option(
             "--memory-budget",
             metavar="SIZE",
-            help="What the windows of all joins may take on a machine, such as 500MB; the rest is on disk.",
+            help="Memory for the windows of all joins on a machine, such as 500MB. The rest spills to disk.",
         ),
     ] = None,
     spill_delay: Annotated[
@@ -64,28 +62,25 @@ def run(
         typer.Option(
             "--spill-delay",
             metavar="DURATION",
-            help="With a memory budget: how much later results may come out than they could; 10 seconds "
-            "unless given.",
+            help="How much later spilled tuples may give their results. Default: 10 seconds.",
         ),
     ] = None,
     as_json: given.AsJson = False,
 ) -> None:
-    """Run queries on Spark; started again on the same folder, a run goes on where it stopped."""
-    from thalweg.catalog.durations import parse_duration
-    from thalweg.catalog.sizes import parse_size
+    """Run queries on Spark. Running again with the same folder resumes the run."""
     from thalweg.cli.inputs import print_json, read_catalog, read_queries
     from thalweg.cli.progress import reporter
+    from thalweg.plan.operators import Join
     from thalweg.plan.options import Memory, RunOptions
+    from thalweg.units import parse_duration, parse_size
 
     wanted = plan_options(planner, objective, deliver_to, settings)
     if plan is not None and wanted != plan_options("auto", "bytes", None, None):
-        raise UserError("--plan says how to deploy already", remedy="leave out the options of planning")
+        raise UserError("--plan can't be combined with planning options", remedy="leave them out")
     read = read_catalog(catalog)
     parsed = read_queries(queries, read)
     if out.exists() and not out.is_dir():
-        raise UserError(
-            "this is not a folder", where=str(out), remedy="give a folder, or a new name, to --out"
-        )
+        raise UserError("this is not a folder", where=str(out), remedy="give --out a folder or a new name")
     made = _plan(parsed, read, plan, wanted)
     memory = None
     if memory_budget is not None:
@@ -93,11 +88,12 @@ def run(
         delay = "10 seconds" if spill_delay is None else spill_delay
         memory = Memory(budget, parse_duration(delay, where="--spill-delay"))
     elif spill_delay is not None:
-        raise UserError("nothing is on disk without a --memory-budget", where="--spill-delay")
+        raise UserError("--spill-delay needs --memory-budget", where="--spill-delay")
     emulated = _emulated(read, made, emulate, jitter)
     options = RunOptions(parsed, read, made, out, once, master, emulated, memory)
-    for operator in (o for q in made.queries for o in q.deployment.operators if "warning" in o.details):
-        typer.echo(f"thalweg: {operator.id} {operator.details['warning']}", err=True)
+    for operator in (o for q in made.queries for o in q.deployment.operators):
+        if isinstance(operator, Join) and operator.warning:
+            typer.echo(f"thalweg: {operator.id} {operator.warning}", err=True)
 
     from thalweg.spark.run import run as run_on_spark
 
@@ -109,7 +105,7 @@ def run(
         report.close()
     _check_budget(metrics, memory)
     several = len({site for q in made.queries for site in q.deployment.sites}) > 1
-    # What is complete is left as it is, but for a picture that a killed run could not draw any more.
+    # A complete run is left alone, unless it was killed before it drew its picture.
     left_alone = not several or (was_complete and (out / _PICTURE).exists())
     picture = None if left_alone else _draw(out, read)
     if as_json:
@@ -119,14 +115,14 @@ def run(
 
 
 def _check_budget(metrics: Mapping[str, Any], memory: Memory | None) -> None:
-    """Say so where windows took more than they were given; each join needs some in any case."""
+    """Warns when windows exceeded the budget: each join needs a minimum."""
     from thalweg.cli.progress import size
 
     took = metrics.get("windows", {}).get("memory_bytes", 0)
     if memory is not None and took > memory.budget:
         typer.echo(
             f"thalweg: windows took {size(took)} in memory, more than the budget of {size(memory.budget)}: "
-            "the smallest windows of each join, the tuples of a batch and a part of the keys need as much",
+            "each join keeps its smallest windows, the tuples of a batch and some keys in memory",
             err=True,
         )
 
@@ -144,14 +140,12 @@ def _plan(queries: Sequence[Query], catalog: Catalog, path: Path | None, options
 
 
 def _emulated(catalog: Catalog, plan: Plan, links: bool, jitter_s: float) -> tuple[Emulated, ...]:
-    """What is laid on the ways that the plan uses; several links one after another are as slow as all."""
+    """The emulated delays for each pair of sites that the plan uses. A path is as slow as all its links."""
     from thalweg.cost.network import way
     from thalweg.plan.options import Emulated
 
     if not isfinite(jitter_s):
-        raise UserError(
-            f"a jitter of {jitter_s} seconds", where="--jitter", remedy="give a number of seconds"
-        )
+        raise UserError(f"{jitter_s} is not a duration", where="--jitter", remedy="give a number of seconds")
     if not links and not jitter_s:
         return ()
     edges = [e for q in plan.queries for e in q.deployment.edges]
@@ -171,7 +165,7 @@ def _is_complete(out: Path) -> bool:
 
 
 def _draw(out: Path, catalog: Catalog) -> Path | None:
-    """Draws what flowed between sites. Where that can't be done, the run does not fail with it."""
+    """Draws the traffic between sites. A failure here does not fail the run."""
     from thalweg.report import flow
 
     try:
@@ -189,7 +183,7 @@ def _show(metrics: Mapping[str, Any], picture: Path | None) -> None:
     from thalweg.cli.progress import compared, size, ways
     from thalweg.report.flow import shipped_of
 
-    table = Table("", "", "rows", title="complete" if metrics["complete"] else "stopped; run again to go on")
+    table = Table("", "", "rows", title="complete" if metrics["complete"] else "stopped; run again to resume")
     table.columns[2].justify = "right"
     for key, what in (("input_rows", "read"), ("late_rows", "late"), ("output_rows", "results")):
         for name, rows in metrics[key].items():
@@ -202,8 +196,8 @@ def _show(metrics: Mapping[str, Any], picture: Path | None) -> None:
         console.print(compared(shipped, central), highlight=False, soft_wrap=True)
     if windows := metrics.get("windows"):
         console.print(
-            f"windows took {size(windows['memory_bytes'])} in memory and {size(windows['disk_bytes'])} "
-            "on disk at most",
+            f"windows took at most {size(windows['memory_bytes'])} in memory and "
+            f"{size(windows['disk_bytes'])} on disk",
             highlight=False,
         )
     batches = metrics["batches"]
@@ -212,4 +206,4 @@ def _show(metrics: Mapping[str, Any], picture: Path | None) -> None:
         highlight=False,
     )
     if picture is not None:
-        console.print(f"what flowed between sites: {picture}", highlight=False, soft_wrap=True)
+        console.print(f"traffic between sites: {picture}", highlight=False, soft_wrap=True)

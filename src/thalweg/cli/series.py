@@ -1,6 +1,7 @@
-"""Commands one after another in one process, so that Spark's start is paid for once: `python -m` this module.
+"""Runs several commands in one process, so that Spark starts once: `python -m thalweg.cli.series`.
 
-A line of standard input is the arguments of a command. The first that fails ends it, with its exit status.
+Each line of standard input holds the arguments of a command. The first failure ends the series, with its
+status.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from thalweg.cli.main import invoke
 
 
 def series(commands: TextIO) -> int:
-    """Runs a command for each line, as it comes."""
+    """Runs a command for each line as it arrives."""
     for line in iter(commands.readline, ""):
         if status := invoke(shlex.split(line)):
             return status

@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 
 def verify(
-    query: Annotated[Path, typer.Argument(metavar="QUERY.sql", help="The query that was run.")],
+    query: Annotated[Path, typer.Argument(metavar="QUERY.sql", help="The query of the run.")],
     catalog: given.CatalogFile,
     out: given.Out,
     as_json: given.AsJson = False,
 ) -> None:
-    """Recompute a query over the same sources with DuckDB and compare with the results of a run."""
+    """Recompute a query with DuckDB and compare with the results of a run."""
     from thalweg.cli.inputs import print_json, read_catalog, read_queries
     from thalweg.oracle import duck
 
     read = read_catalog(catalog)
     (parsed,) = read_queries([query], read)
     if not out.is_dir():
-        raise UserError("there is no such folder", where=str(out), remedy="give the --out of a run")
+        raise UserError("no such folder", where=str(out), remedy="give the --out folder of a run")
     verdict = duck.verify(parsed, read, out, read_static=_read_with_spark)
     if as_json:
         print_json(verdict.to_json())
@@ -39,7 +39,7 @@ def verify(
         _show(verdict)
     if not verdict.same:
         if _is_unfinished(out):
-            typer.echo("the run is not complete; the same `thalweg run` continues it", err=True)
+            typer.echo("the run is not complete; the same `thalweg run` command resumes it", err=True)
         raise typer.Exit(1)
 
 
@@ -51,7 +51,7 @@ def _is_unfinished(out: Path) -> bool:
 
 
 def _read_with_spark(stream: Stream) -> pa.Table:
-    """Reads a source in a format that DuckDB might read differently."""
+    """Reads a source with Spark, for formats that DuckDB may read differently."""
     from thalweg.spark.sources import read_table
 
     return read_table(stream)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from thalweg.compile.graph import Feed, Graph, Op, View
 from thalweg.compile.query_fields import FLAG, QueryFields
 from thalweg.errors import UserError
-from thalweg.plan.deployment import Deployment, Operator
+from thalweg.plan import operators as ops
+from thalweg.plan.deployment import Deployment
 from thalweg.query.model import Expr, Query, WindowKind
 from thalweg.query.rename import unqualified
 from thalweg.query.tree import join_tree
@@ -22,15 +23,14 @@ def add(graph: Graph, names: QueryFields, deployment: Deployment) -> None:
     graph.queries.append(names)
     reader = Reader(graph, names, deployment)
     for operator in in_order(deployment):
-        if operator.kind != "widen":
-            view = reader.view(operator)
-            if view is not None:
-                graph.views[names.query.name, operator.id] = view
+        view = reader.view(operator)
+        if view is not None:
+            graph.views[names.query.name, operator.id] = view
 
 
-def in_order(deployment: Deployment) -> list[Operator]:
+def in_order(deployment: Deployment) -> list[ops.Operator]:
     """The operators of a deployment, inputs before those that read them."""
-    done: dict[str, Operator] = {}
+    done: dict[str, ops.Operator] = {}
     waiting = [o.id for o in reversed(deployment.operators)]
     while waiting:
         operator = deployment.operator(waiting[-1])
@@ -50,25 +50,33 @@ class Reader:
         self.graph, self.names, self.deployment = graph, names, deployment
         self.query: Query = names.query
 
-    def view(self, operator: Operator) -> View | None:
+    def view(self, operator: ops.Operator) -> View | None:
         """The output of an operator of the plan, and the operators that make it."""
-        return {
-            "source": self._source,
-            "split": self._split,
-            "reuse": self._reuse,
-            "filter": self._filter,
-            "join": self._join,
-            "step": self._step,
-            "keys": self._keys,
-            "match": self._match,
-            "reduce": self._reduce,
-            "sink": self._sink,
-        }[operator.kind](operator)
+        match operator:
+            case ops.Source():
+                return self._source(operator)
+            case ops.Split():
+                return self._split(operator)
+            case ops.Reuse():
+                return self._reuse(operator)
+            case ops.Filter():
+                return self._filter(operator)
+            case ops.Join():
+                return self._join(operator)
+            case ops.Step():
+                return self._step(operator)
+            case ops.Match():
+                return self._match(operator)
+            case ops.Reduce():
+                return self._reduce(operator)
+            case ops.Sink():
+                self._sink(operator)
+        return None  # the readers of keys choose the key attributes; a reference says what it widens
 
-    def _input(self, operator: Operator, i: int = 0) -> View:
+    def _input(self, operator: ops.Operator, i: int = 0) -> View:
         return self.graph.view(self.query.name, operator.inputs[i])
 
-    def _op(self, operator: Operator, role: str, suffix: str = "", **about: Any) -> Op:
+    def _op(self, operator: ops.Operator, role: str, suffix: str = "", **about: Any) -> Op:
         name = f"{self.query.name}.{operator.id}{suffix}"
         return self.graph.op(Op(name, operator.site, role, self.names, about=about))
 
@@ -76,7 +84,7 @@ class Reader:
         return View(op, op.site, {a: a for a in aliases})
 
     def _feed(
-        self, op: Op, operator: Operator, i: int, port: int, view: View | None = None, **more: Any
+        self, op: Op, operator: ops.Operator, i: int, port: int, view: View | None = None, **more: Any
     ) -> Feed:
         """An operator's input by a plan's edge."""
         edge = self.deployment.edge(operator.inputs[i], operator.id)
@@ -84,10 +92,10 @@ class Reader:
         view = self._input(operator, i) if view is None else view
         return op.reads(self.graph.at(view, op.site), port, width=width, **more)
 
-    def _source(self, operator: Operator) -> View:
+    def _source(self, operator: ops.Source) -> View:
         alias = operator.id
         return View(
-            self.graph.source(operator.details["stream"]),
+            self.graph.source(operator.stream),
             operator.site,
             {alias: ""},
             (self.names.flag(alias),),
@@ -95,9 +103,9 @@ class Reader:
             filters=self.names.filters(alias),
         )
 
-    def _split(self, operator: Operator) -> View:
+    def _split(self, operator: ops.Split) -> View:
         whole = self._input(operator)
-        key = Expr(operator.details["key"])
+        key = Expr(operator.key)
         (alias,) = key.aliases
         found = self.names.classes_of(alias, [key.sql])
         if len(found) != 1:
@@ -106,21 +114,16 @@ class Reader:
                 remedy="cast the keys of the query to one type, or choose another planner",
             )
         (c,) = found
-        selector = {
-            k: operator.details[k]
-            for k in ("part", "of", "buckets", "ranges", "values", "others")
-            if k in operator.details
-        }
-        beside = [o for o in self.deployment.operators if o.kind == "split" and o.inputs == operator.inputs]
-        named = tuple(dict.fromkeys(v for o in beside for v in o.details.get("values", ())))
-        part = (whole.field(self.names.key(alias, c)), selector, named)
+        splits = [o for o in self.deployment.operators if isinstance(o, ops.Split)]
+        beside = [o.selector for o in splits if o.inputs == operator.inputs]
+        named = tuple(dict.fromkeys(v for selector in beside for v in selector.values))
+        part = (whole.field(self.names.key(alias, c)), operator.selector.to_json(), named)
         return replace(whole, part=part, group=(whole.group, operator.id))
 
-    def _reuse(self, operator: Operator) -> View:
-        about = operator.details
-        theirs = self.graph.view(about["query"], about["operator"])
-        own = [a for a in self.query.aliases if a in about["streams"]]
-        names = next(n for n in self.graph.queries if n.query.name == about["query"])
+    def _reuse(self, operator: ops.Reuse) -> View:
+        theirs = self.graph.view(operator.query, operator.operator)
+        own = [a for a in self.query.aliases if a in operator.streams]
+        names = next(n for n in self.graph.queries if n.query.name == operator.query)
         mapping = _paired(
             self.query, own, names.query, [a for a in names.query.aliases if a in theirs.aliases]
         )
@@ -129,7 +132,7 @@ class Reader:
             flags, filters = (self.names.flag(alias),), self.names.filters(alias)
             return View(theirs.op, operator.site, {alias: ""}, flags, theirs.group, filters=filters)
         assert theirs.op.query is not None
-        wider = _widened(about, self.query, own)
+        wider = _widened(operator.filters_widened, self.query, own)
         for alias in own:
             # A tuple without a key that only the other query joins on is none of its tuples, but one of ours.
             asked = theirs.op.query.implied(theirs.theirs[mapping[alias]])
@@ -151,12 +154,12 @@ class Reader:
                 feed.accept.append((view.field(f"{alias}.{flag}"),))
             self._widen(view.op, view.theirs[alias], flag)
 
-    def _filter(self, operator: Operator) -> View:
+    def _filter(self, operator: ops.Filter) -> View:
         view = self._input(operator)
         if view.base:
             return view  # a stream's view asks for this query's own filters anyway
         flags = []
-        for text in operator.details.get("filters", ()):
+        for text in operator.filters:
             expr = Expr(text)
             if len(expr.aliases) > 1:
                 self.names.left_over(expr)
@@ -164,13 +167,13 @@ class Reader:
             (alias,) = expr.aliases
             flags.append(view.field(f"{alias}.{FLAG}{unqualified(expr)}"))
         narrow: tuple[tuple[str, int], ...] = ()
-        if operator.details.get("windows"):
+        if operator.windows:
             windows = {a: self.query.input(a).window for a in view.aliases}  # those of rows are the same
             narrow = tuple((a, w.size) for a, w in windows.items() if w.kind is WindowKind.RANGE)
         group = (view.group, tuple(flags), narrow)
         return replace(view, flags=(*view.flags, *flags), narrow=narrow, group=group)
 
-    def _join(self, operator: Operator) -> View:
+    def _join(self, operator: ops.Join) -> View:
         """An N-way join; on several attributes, several of them at the same site."""
         ports: dict[frozenset[str], list[int]] = {}  # parts of a key space are one input
         for i in range(len(operator.inputs)):
@@ -202,9 +205,9 @@ class Reader:
             made.append((op, aliases))
         return self._own(*made[-1])
 
-    def _between(self, operator: Operator) -> tuple[View, str, list[int]]:
+    def _between(self, operator: ops.OneWay) -> tuple[View, str, list[int]]:
         """The current stream of a step, the stream it meets, and the attributes that they share."""
-        stream = operator.details["stream"]
+        stream = operator.stream
         current = self._input(operator)
         if set(current.aliases) == {stream}:
             raise UserError(f"the plan's operator {operator.id} has no current stream")
@@ -217,13 +220,13 @@ class Reader:
             )
         return current, stream, shared
 
-    def _slot(self, operator: Operator) -> int:
-        return max(1, round(float(operator.details.get("interval_s", _SLOT_S)) * 1e6))
+    def _slot(self, operator: ops.Helper | ops.Keys) -> int:
+        return max(1, round((operator.interval_s or _SLOT_S) * 1e6))
 
-    def _step(self, operator: Operator) -> View:
+    def _step(self, operator: ops.Step) -> View:
         current, stream, shared = self._between(operator)
         order = self.query.aliases
-        strict = order.index(stream) > order.index(operator.details["head"])
+        strict = order.index(stream) > order.index(operator.head)
         aliases = tuple(a for a in order if a in {*current.aliases, stream})
         op = self._op(
             operator, "probe", mode="join", aliases=aliases, classes=shared, strict=strict, stream=stream
@@ -232,15 +235,14 @@ class Reader:
         self._feed(op, operator, 1, 1, key=self.names.key_of([stream], shared))
         return self._own(op, aliases)
 
-    def _keys(self, operator: Operator) -> None:
-        """The readers choose the key attributes."""
-
-    def _told(self, op: Op, operator: Operator, stream: str, shared: Sequence[int]) -> None:
+    def _told(self, op: Op, operator: ops.Helper, stream: str, shared: Sequence[int]) -> None:
         """The keys of a stream's window into port 1, by the attributes that its reader looks for."""
         keys = self.deployment.operator(operator.inputs[1])
+        if not isinstance(keys, ops.Keys):
+            raise UserError(f"the plan's operator {operator.id} reads {keys.id}, which has no keys")
         name = (self.query.name, f"{keys.id} {list(shared)}")
         if name not in self.graph.views:
-            slot = self._slot(keys) if keys.details.get("bloom") else None
+            slot = self._slot(keys) if keys.bloom else None
             made = self._op(keys, "keys", "".join(f".{c}" for c in shared), stream=stream, slot=slot)
             if slot is not None:
                 made.buckets = 1  # one filter of all keys is smaller than several
@@ -248,11 +250,11 @@ class Reader:
             self.graph.views[name] = View(made, made.site, {stream: stream})
         self._feed(op, operator, 1, 1, self.graph.views[name], form="rows")
 
-    def _match(self, operator: Operator) -> View:
+    def _match(self, operator: ops.Match) -> View:
         """SM-S2: which keys of the stream are wanted. SM-D2: which keys of the current stream match."""
         current, stream, shared = self._between(operator)
         key, slot = self.names.key_of(current.aliases, shared), self._slot(operator)
-        if operator.details["method"] == "SM-S2":
+        if operator.method == "SM-S2":
             op = self._op(
                 operator, "probe", mode="fetch", ranges=True, closes=True, interest=True, stream=stream
             )
@@ -264,10 +266,10 @@ class Reader:
             self._feed(op, operator, 1, 1, key=self.names.key_of([stream], shared))
         return View(op, op.site, {a: a for a in current.aliases})
 
-    def _reduce(self, operator: Operator) -> View:
+    def _reduce(self, operator: ops.Reduce) -> View:
         """Semijoins: the stream's tuples that are wanted (-S), or the current stream's that match (-D)."""
         current, stream, shared = self._between(operator)
-        method = operator.details["method"]
+        method = operator.method
         key, slot = self.names.key_of(current.aliases, shared), self._slot(operator)
         if method in ("SM-S1", "SB-S1", "SM-S2"):
             form = {"SM-S1": "keys", "SB-S1": "bloom", "SM-S2": "rows"}[method]
@@ -300,7 +302,7 @@ class Reader:
             self._told(op, operator, stream, shared)
         return self._own(op, current.aliases)
 
-    def _sink(self, operator: Operator) -> None:
+    def _sink(self, operator: ops.Sink) -> None:
         op = self._op(operator, "sink")
         for i in range(len(operator.inputs)):
             self._feed(op, operator, i, 0)
@@ -317,10 +319,10 @@ def _paired(query: Query, own: Sequence[str], other: Query, theirs: Sequence[str
     return found
 
 
-def _widened(about: Mapping[str, Any], query: Query, own: Sequence[str]) -> list[str]:
+def _widened(labels: Iterable[str], query: Query, own: Sequence[str]) -> list[str]:
     """The aliases whose filters upstream are to be widened; they are told by stream, numbered if several."""
     out = []
-    for label in about.get("filters_widened", {}):
+    for label in labels:
         stream, _, number = label.partition("#")
         same = [a for a in own if query.input(a).stream == stream]
         out.append(same[int(number) - 1 if number else 0])

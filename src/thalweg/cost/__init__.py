@@ -1,1 +1,1 @@
-"""What a plan costs: statistics, rates of intermediate streams, paths, and one file for each model."""
+"""The cost of a plan: statistics, rates of intermediate streams, paths, and the objectives."""

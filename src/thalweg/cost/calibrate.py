@@ -1,8 +1,7 @@
-"""What each operation of the join takes on this machine, measured with the kernel itself.
+"""The time of each join operation on this machine, measured with the kernel itself.
 
-Some joins run that do different amounts of each operation. How much of what is told by the same counting by
-which trees are compared later (`cost/splitting.py`); the prices are those that explain the times best. One
-operation alone can't be timed: a probe without a comparison, a found combination that nobody takes.
+It runs joins that do different amounts of each operation, counts these as `cost/splitting.py` does, and fits
+the prices to the times. A single operation can't be timed alone: there is no probe without a comparison.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _BELIEF = 0.5
 """How much less a price that is twice the usual one counts than a trial that takes twice what it should."""
 
 _TRIALS = 60
-_SECONDS = (0.002, 0.04)  # what a trial may take at the usual prices
+_SECONDS = (0.002, 0.04)  # the least and the most time of a trial, at the usual prices
 _ROUNDS = 3  # each trial is run so often; the fastest counts, for others may use the machine as well
 _BATCHES = 8  # in each, after the windows are full
 
@@ -74,13 +73,13 @@ def measure() -> Operations:
     chosen = trials()
     counts = [Work(_inputs(trial)).tree(trial.shape).values for trial in chosen]
     _run(next(t for t in chosen if len(t.tuples) == 3))  # so that all is compiled before anything is timed
-    # In rounds: what disturbs lasts longer than one trial.
+    # In rounds: a disturbance lasts longer than one trial.
     seconds = [[_run(trial) for trial in chosen] for _ in range(_ROUNDS)]
     return _explained(np.array(counts), np.min(seconds, axis=0))
 
 
 def _explained(counts: np.ndarray, seconds: np.ndarray) -> Operations:
-    """The prices that explain the times best; what trials do not tell apart costs what it usually does.
+    """The prices that explain the times best; operations that trials can't separate keep the usual price.
 
     Of all trials the same part may be left unexplained.
     """

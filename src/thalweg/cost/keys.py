@@ -61,7 +61,7 @@ class KeyClass:
         spreads: Sequence[Spread | None],
         declared: Mapping[tuple[int, int], float],
     ) -> KeyClass:
-        """Brings what is known of each member into one table over the same values."""
+        """Puts the statistics of all members into one table over the same values."""
         values = tuple(sorted({v for s in spreads if s for v in s.shares}, key=lambda v: (str(type(v)), v)))
         n = len(values)
         shares, rest, unnamed = np.zeros((len(members), n)), np.zeros(len(members)), np.ones(len(members))
@@ -98,7 +98,7 @@ class KeyClass:
         return self._known[members]
 
     def estimate(self, members: frozenset[int]) -> float:
-        """What `agree` would be without declared selectivities."""
+        """The value of `agree` without declared selectivities."""
         return math.exp(self._spread(members))
 
     def _log_agree(self, members: frozenset[int]) -> float:
@@ -106,7 +106,7 @@ class KeyClass:
             return self._spread(members)
         if self.whole is None:
             return self._declared(members)
-        # What is declared holds for the whole; over its parts it divides as the estimate does.
+        # A declared selectivity is that of the whole; its parts divide it as the estimate does.
         estimate = self.whole._spread(members)
         if estimate == -math.inf:
             return self.whole.log_agree(members)
@@ -170,7 +170,7 @@ class KeyClass:
         return log
 
     def _between(self, a: frozenset[int], b: frozenset[int]) -> tuple[bool, float]:
-        """Whether the selectivity between two groups has to be estimated, and what it is."""
+        """The estimated selectivity between two groups, and whether an estimate is needed."""
         declared = [f for (i, j), f in self.declared.items() if (i in a and j in b) or (i in b and j in a)]
         if declared:
             return False, max(declared)

@@ -1,4 +1,4 @@
-"""The one-way join methods (semijoin 3.1, and two with Bloom filters), and what their shipments cost.
+"""The one-way join methods (semijoin 3.1, and two with Bloom filters): their work and their shipments.
 
 A one-way join leads from a *current stream* at a source site to a stream at its destination. Each method
 takes work and sends messages, one every tau seconds. Simple joins ship whole tuples of one side; semijoins
@@ -32,15 +32,14 @@ Number = float | Floats
 Lines = list[tuple[Floats, Floats]]
 """Fixed and per-byte costs; a row for each target or origin, and in it one for each site."""
 
-METHODS = ("SP-S", "SP-D", "SM-S1", "SM-S2", "SM-D1", "SM-D2", "SB-S1", "SB-D1")
 KEYS, BLOOM = "keys", "bloom"
-"""What shipments of keys carry: the keys themselves, or Bloom filters that know them."""
+"""The two forms of shipped keys: the keys themselves, or Bloom filters of them."""
 BITS_A_KEY = 12
-"""How much of a Bloom filter each of its keys takes."""
+"""Bits of a Bloom filter for each of its keys."""
 BLOOM_BYTES = 16
-"""What frames a Bloom filter."""
+"""Bytes of a Bloom filter's header."""
 FALSE = 0.6185**BITS_A_KEY
-"""How often a Bloom filter says yes to a key that it does not know."""
+"""The false-positive rate of a Bloom filter."""
 _LARGEST = 1e300
 
 
@@ -65,7 +64,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Shipment:
-    """What goes to the other site, one message an interval; `back` is from the destination to the source.
+    """A flow to the other site, one message an interval; `back` is from the destination to the source.
 
     `sender` is the part of the join that sends it: `current`, `source` (of the stream), or a helper.
     """
@@ -96,7 +95,7 @@ class Method:
 
 @dataclass(frozen=True)
 class Piece:
-    """An operator of a method: its kind, what it reads, and whether it is at the destination.
+    """An operator of a method: its kind, its inputs, and whether it is at the destination.
 
     `slots`: it makes, or reads, keys or filters of a slot each.
     """
@@ -160,7 +159,7 @@ def distinct_among(values: Number, tuples: Number) -> Floats:
 
 
 def stretch(tau: float, life: Number) -> Floats:
-    """G, the seconds that a Bloom filter is for: a quarter of what it is held against, to the microsecond."""
+    """G, the seconds that a Bloom filter covers: a quarter of the window it meets, to the microsecond."""
     quarter = np.round(np.asarray(life) / 4, 6)
     return np.maximum(tau, np.where(np.asarray(life) < _LARGEST, quarter, 0.0))
 
@@ -182,8 +181,8 @@ def methods(current: Side, stream: Side, costs: Costs) -> dict[str, Method]:
             """How likely a value of the current stream occurs within some time."""
             return sum((share * -np.expm1(-rate * seconds) for share, rate in bursts), np.zeros(()))
 
-        # What changes hands, a second. A slot's key stands for the time from its first to its last tuple in
-        # the slot: who was in the window at any time of it may match.
+        # Amounts a second. A slot's key covers the time from its first to its last tuple in the slot, and
+        # matches every tuple that was in the window at any moment of it.
         keys1 = d1 * seen(tau) / tau
         draws = tau * np.asarray(r1 if current.draws is None else current.draws) / d1
         spread = tau * _spread(draws)

@@ -1,8 +1,8 @@
 """MJoin's own cost expressions (appendix A): the output rate, and storing against recomputing.
 
-S, D and the work of equation 2 are shown beside what is decided by counting (`cost/splitting.py`). Storing
-costs per stored result what a hash, its moves and a comparison take; recomputing, a comparison for every
-combination of tuples, whether any two match or not. So "split" is the cheaper one almost always, even where
+S, D and the work of equation 2 are shown beside the decision, which counts operations (`cost/splitting.py`).
+Storing costs a hash, its moves and a comparison for each stored result. Recomputing costs a comparison for
+every combination of tuples, matching or not. So "split" is almost always cheaper in these formulas, even if
 one operator would never make most of these combinations.
 """
 
@@ -18,19 +18,19 @@ from thalweg.cost.splitting import Operations, Work
 
 @dataclass(frozen=True)
 class StoreOrDiscard:
-    """Equations 3 and 4 in seconds: S(k, l) to keep what two parts yield, D(k, l) to find it again."""
+    """Equations 3 and 4 in seconds: S(k, l) to store the results of two parts, D(k, l) to recompute them."""
 
     store: float
     discard: float
 
     @property
     def splits(self) -> bool:
-        """What the paper would do."""
+        """The paper's decision."""
         return self.discard > self.store
 
 
 def store_or_discard(work: Work, parts: tuple[int, int], each: Operations) -> StoreOrDiscard:
-    """Equations 3 and 4 for a join of two parts, with what is in windows now as the sizes n_i."""
+    """Equations 3 and 4 for a join of two parts; the window contents are the sizes n_i."""
     stored = discarded = moved = 0.0
     contents = work.inputs.moments[-1].content
     for part in parts:

@@ -1,8 +1,9 @@
-"""The sites as a graph, and what it costs to ship from one to another by the cheapest path.
+"""The sites as a graph, and the cost of shipping from one to another by the cheapest path.
 
 In every model, a shipment of b bytes a second over a link costs fixed + b * per_byte. The cheapest path is
 by that weight; where `fixed` is zero it is the same for every b. A small network keeps all its paths as
-matrices, a large one finds them from one site, or from many at once, with Dijkstra's algorithm.
+matrices, a large one finds them from one site, or from many at once, with Dijkstra's algorithm. Only large
+networks need SciPy, so only they wait for its import.
 """
 
 from __future__ import annotations
@@ -15,12 +16,10 @@ from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_matrix
-from scipy.sparse.csgraph import connected_components, dijkstra, shortest_path
 
 from thalweg.catalog.model import Catalog
 from thalweg.cost.keys import Floats
-from thalweg.cost.model import Model
+from thalweg.cost.objectives import Model
 from thalweg.errors import UserError
 
 Numbers = npt.NDArray[np.int64]
@@ -29,6 +28,8 @@ SMALL = 2048
 """Up to so many sites all pairs are kept."""
 TINY = 256
 """Up to so many sites matrices are faster than Dijkstra's algorithm, however few links there are."""
+FEW = 128
+"""Up to so many sites NumPy finds all paths as fast as SciPy, which takes long to import."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,31 +72,31 @@ class Network:
         return {s: i for i, s in enumerate(self.sites)}
 
     def cost(self, source: int, target: int, bytes_per_s: float) -> float:
-        """What it costs to ship so much from one site to another; infinite where there is no path."""
+        """The cost of shipping an amount from one site to another; infinite without a path."""
         return float(self.from_site(source, bytes_per_s)[target])
 
     def from_site(self, source: int, bytes_per_s: float) -> Floats:
-        """What it costs to ship so much from one site to each."""
+        """The costs of shipping an amount from one site to each."""
         if self._keeps_pairs:
             from_it: Floats = self.matrix(bytes_per_s)[source]
             return from_it
         return self._row(source, bytes_per_s, reverse=False)
 
     def to_site(self, target: int, bytes_per_s: float) -> Floats:
-        """What it costs to ship so much from each site to one."""
+        """The costs of shipping an amount from each site to one."""
         if self._keeps_pairs:
             to_it: Floats = self.matrix(bytes_per_s)[:, target]
             return to_it
         return self._row(target, bytes_per_s, reverse=True)
 
     def matrix(self, bytes_per_s: float) -> Floats:
-        """What it costs to ship so much from each site to each."""
+        """The costs of shipping an amount from each site to each."""
         if self._linear:
             return _times(self._pairs(1.0), bytes_per_s)
         return self._pairs(bytes_per_s)
 
     def among(self, sites: Sequence[int], bytes_per_s: float) -> Floats:
-        """What it costs to ship so much between some of the sites."""
+        """The costs of shipping an amount between some of the sites."""
         if self._keeps_pairs:
             return self.matrix(bytes_per_s)[np.ix_(sites, sites)]
         return np.array([self.from_site(s, bytes_per_s)[list(sites)] for s in sites])
@@ -103,7 +104,7 @@ class Network:
     def spread(self, available: Floats, bytes_per_s: float) -> tuple[Floats, Numbers]:
         """The least cost of having a stream at each site, and where it then comes from.
 
-        `available` is what it costs to have it at a site to begin with, infinite where it can't be.
+        `available` is the cost of having it at a site without shipping, infinite where it is not.
         """
         n = len(self.sites)
         here = np.arange(n)
@@ -117,7 +118,10 @@ class Network:
         starts = np.flatnonzero(np.isfinite(available))
         if len(starts) == 0:
             return available.copy(), here
-        # One more node, the last, leads to every site where the stream is available, at what that costs.
+        from scipy.sparse import csr_matrix
+        from scipy.sparse.csgraph import dijkstra
+
+        # One more node, the last, leads to every site where the stream is available, at the cost there.
         links, heads, ends = self._rows_of_links
         graph = csr_matrix(
             (
@@ -187,6 +191,13 @@ class Network:
         np.fill_diagonal(direct, 0.0)
         if len(weights) and len(weights) == n * (n - 1) and 2 * weights.min() >= weights.max():
             return direct  # no way round can be shorter
+        if n <= FEW:
+            for via in range(n):  # Floyd and Warshall
+                np.minimum(direct, direct[:, via, None] + direct[via], out=direct)
+            return direct
+        from scipy.sparse import csr_matrix
+        from scipy.sparse.csgraph import dijkstra, shortest_path
+
         # Always a sparse graph: of a dense one SciPy drops all weights below 1e-8, taking them for no link.
         graph = csr_matrix((_positive(weights), (self.tails, self.heads)), shape=(n, n))
         found: Floats = shortest_path(graph, method="FW") if len(weights) > n * n / 8 else dijkstra(graph)
@@ -197,6 +208,9 @@ class Network:
         scale = bytes_per_s if self._linear else 1.0
         key = (site, 1.0 if self._linear else bytes_per_s, reverse)
         if key not in self._rows:
+            from scipy.sparse import csr_matrix
+            from scipy.sparse.csgraph import dijkstra
+
             n = len(self.sites)
             if len(self._rows) > 4096:
                 self._rows.clear()
@@ -212,7 +226,7 @@ class Network:
         return _times(self._rows[key], scale)
 
     def _spread_once(self, available: Floats, bytes_per_s: float) -> tuple[Floats, Numbers]:
-        """Where distance does not count, what is cheapest anywhere within reach is cheapest everywhere."""
+        """Where the number of links does not count, the cheapest copy within reach is the source for all."""
         here = np.arange(len(self.sites))
         best, origin = available.copy(), here.copy()
         for part, after in self._order:
@@ -225,15 +239,26 @@ class Network:
         return best, origin
 
     @cached_property
-    def _strong(self) -> npt.NDArray[np.int32]:
+    def _strong(self) -> Numbers:
+        """For each site, the number of its strongly connected part."""
         n = len(self.sites)
+        if n <= FEW:
+            reach: npt.NDArray[np.bool_] = np.eye(n, dtype=bool)
+            reach[self.tails, self.heads] = True
+            for via in range(n):  # Warshall
+                reach |= reach[:, via, None] & reach[via]
+            first: Numbers = (reach & reach.T).argmax(axis=1)
+            return first
+        from scipy.sparse import csr_matrix
+        from scipy.sparse.csgraph import connected_components
+
         graph = csr_matrix((np.ones(len(self.tails)), (self.tails, self.heads)), shape=(n, n))
-        return np.asarray(connected_components(graph, directed=True, connection="strong")[1], dtype=np.int32)
+        return np.asarray(connected_components(graph, directed=True, connection="strong")[1], dtype=np.int64)
 
     @cached_property
     def _order(self) -> list[tuple[int, list[int]]]:
         """Each strongly connected part, with all others from which it can be reached."""
-        into: dict[int, set[int]] = {int(p): set() for p in np.unique(self._strong)}
+        into: dict[int, set[int]] = {part: set() for part in sorted(set(self._strong.tolist()))}
         for a, b in {
             (int(x), int(y)) for x, y in zip(self._strong[self.tails], self._strong[self.heads], strict=True)
         }:

@@ -10,12 +10,13 @@ from datetime import date
 from pathlib import Path
 
 from thalweg.cost.splitting import NAMES, Operations
+from thalweg.files import write_text
 
 PLACE = "THALWEG_OPERATIONS"
 """The environment variable that names another file."""
 
 _VERSION = 2
-_LOG = logging.getLogger(__name__)  # a warning comes out on standard error, unless it is told otherwise
+_LOG = logging.getLogger(__name__)  # without other configuration, a warning goes to standard error
 
 USUAL = Operations(
     hash=25e-9,
@@ -30,7 +31,7 @@ USUAL = Operations(
     call=12e-6,
     between=20e-9,
 )
-"""What the operations took on a machine of 2026."""
+"""The prices of a machine of 2026."""
 
 
 def kept_at() -> Path:
@@ -42,7 +43,7 @@ def kept_at() -> Path:
 
 
 def prices(path: Path | None = None) -> Operations:
-    """What was measured on this machine before; where nothing was, it is measured now and kept."""
+    """The prices of this machine: those measured before, or else measured now and kept."""
     path = path or kept_at()
     if (kept := _read(path)) is not None:
         return kept
@@ -52,18 +53,16 @@ def prices(path: Path | None = None) -> Operations:
     measured = measure()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f"{path.name}.{os.getpid()}")
         seconds = dict(zip(NAMES, measured.values, strict=True))
         about = {"version": _VERSION, "measured": date.today().isoformat(), "machine": platform.machine()}
-        draft.write_text(json.dumps({**about, "seconds": seconds}, indent=1) + "\n")
-        draft.replace(path)
+        write_text(path, json.dumps({**about, "seconds": seconds}, indent=1) + "\n")
     except OSError:
         pass  # nowhere to keep them: they are measured again next time
     return measured
 
 
 def _read(path: Path) -> Operations | None:
-    """What a file says; None where there is none, or one of another version, or not a whole one."""
+    """The prices in a file; None if it is missing, incomplete or of another version."""
     try:
         data = json.loads(path.read_text())
         if data["version"] != _VERSION or set(data["seconds"]) != set(NAMES):

@@ -1,26 +1,22 @@
-"""What a deployment costs in a model.
+"""The cost of a deployment.
 
-A deployment is priced on its deduplicated graph: what an operator sends to a site is sent once, however
-many operators there read it. A stream that is read under several aliases with the same filters counts as
-one operator for this.
+A deployment is priced on its deduplicated graph: an operator sends its output to a site once, however many
+operators there read it. Aliases of one stream with the same filters count as one operator.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 
-from thalweg.cost import bytes as bytes_
-from thalweg.cost import dollars, time, usage
-from thalweg.cost.model import Model
 from thalweg.cost.network import Network
-from thalweg.plan.deployment import Deployment, Edge, Operator
+from thalweg.cost.objectives import Model
+from thalweg.plan.deployment import Deployment, Edge
+from thalweg.plan.operators import Operator, Reuse, Source
 from thalweg.query.model import quoted
-
-MODELS: Mapping[str, Model] = {m.MODEL.name: m.MODEL for m in (bytes_, usage, dollars, time)}
 
 
 def price(deployment: Deployment, network: Network, model: Model) -> float:
-    """The cost of all that a deployment ships and, in a model that counts it, does."""
+    """The cost of all shipments of a deployment and, if the objective counts work, of its operators."""
     total = sum(
         network.cost(network.number[e.source_site], network.number[e.target_site], e.bytes_per_s)
         for e in shipments(deployment)
@@ -29,7 +25,7 @@ def price(deployment: Deployment, network: Network, model: Model) -> float:
 
 
 def shipments(deployment: Deployment) -> list[Edge]:
-    """The edges that lead to another site, each shipment once: the largest stands for its like."""
+    """The edges to other sites, each shipment once: of several edges the largest."""
     found: dict[Hashable, Edge] = {}
     by_id = {o.id: o for o in deployment.operators}
     for edge in deployment.edges:
@@ -41,15 +37,16 @@ def shipments(deployment: Deployment) -> list[Edge]:
 
 
 def shipment_key(source: Operator, edge: Edge) -> Hashable:
-    """What two edges have in common that are one shipment."""
+    """The key of a shipment: edges with the same key are sent once."""
     return _sent(source), edge.carries, edge.target_site
 
 
 def _sent(operator: Operator) -> Hashable:
-    if operator.kind == "source":
-        own = f"{quoted(operator.id)}."  # filters name the alias, which is all that two may differ in
-        filters = (f.replace(own, "") for f in operator.details.get("filters", ()))
-        return operator.details["stream"], tuple(sorted(filters))
-    if operator.kind == "reuse":
-        return operator.details["query"], operator.details["operator"], operator.site
-    return operator.id
+    match operator:
+        case Source():
+            own = f"{quoted(operator.id)}."  # filters name the alias, which is all that two may differ in
+            return operator.stream, tuple(sorted(f.replace(own, "") for f in operator.filters))
+        case Reuse():
+            return operator.query, operator.operator, operator.site
+        case _:
+            return operator.id

@@ -6,7 +6,7 @@ combinations a share F(S) agrees,
     window(S) = F(S) * prod w_i                        pmjoin eq. 3
     rate(S)   = F(S) * sum_i r_i * prod_{j != i} w_j   pmjoin eq. 2
 
-which is what applying the paper's equations to one join after another gives, in any order. F(S) is the
+This is the same as applying the paper's equations to one join after another, in any order. F(S) is the
 product over all classes of equal attributes (`cost/keys.py`) and the conditions that S can decide.
 """
 
@@ -67,7 +67,7 @@ class Rates:
 
     @classmethod
     def of(cls, query: Query, statistics: Statistics, *, equal_width: bool = False) -> Rates:
-        """Estimates from statistics; what these lack is assumed and noted there."""
+        """Estimates from statistics; missing statistics are assumed, and noted there."""
         number = {a: i for i, a in enumerate(query.aliases)}
         rate, window = np.zeros(len(number)), np.zeros(len(number))
         for i, one in enumerate(query.inputs):
@@ -110,7 +110,7 @@ class Rates:
         return self._flows[mask]
 
     def width(self, mask: int) -> float:
-        """Bytes of a tuple: a stream's own whole, a joined one as what is still needed."""
+        """Bytes of a tuple: all columns of a stream's own, the columns still needed of a joined one."""
         if mask not in self._widths:
             names = self.names(mask)
             one = len(names) == 1
@@ -118,7 +118,7 @@ class Rates:
         return self._widths[mask]
 
     def headed(self, head: int, mask: int) -> float:
-        """The rate of those results of a set whose latest tuple is one of `head`."""
+        """The rate of a set's results whose latest tuple is one of `head`."""
         others = [float(self.window[i]) for i in members(mask) if i != head]
         return min(LARGEST, float(self.rate[head]) * math.prod(others) * self.agree(mask))
 
@@ -191,8 +191,8 @@ class Rates:
 def _classes(query: Query, statistics: Statistics) -> list[dict[str, list[Expr]]]:
     """The classes of equal attributes.
 
-    An equality of a string and a number compares numbers: '05' = 5 and 5 = '5', but '05' is not '5'. So what
-    such an equality connects is not equal to what others connect to either side.
+    An equality of a string and a number compares numbers: '05' = 5 and 5 = '5', but '05' is not '5'. So the
+    two sides of such an equality are not in one class with the other expressions that equal either side.
     """
     apart = {}
     own = [

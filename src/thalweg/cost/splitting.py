@@ -1,9 +1,8 @@
-"""What an N-way join costs as one operator, and as a tree of smaller ones (MJoin 2.3, 3.6 and appendix A).
+"""The work of an N-way join as one operator, and as a tree of smaller ones (MJoin 2.3, 3.6, appendix A).
 
 One operator keeps no intermediate results: it finds them again and again. A tree keeps them: each is taken
-out of windows, hashed and moved into the window of the next join, and found there in one probe. Which is
-cheaper is decided by counting what each way does, in a second of running, of the operations that
-`cost/operations.py` has the prices of.
+out of windows, hashed and moved into the window of the next join, and found there in one probe. The cheaper
+one is found by counting the operations of each in a second, at the prices of `cost/operations.py`.
 
 An intermediate result lives as long as its members are alive together, so those in a window do not end in
 the order in which they came. The kernel forgets the oldest first; so it holds each for as long as the
@@ -26,13 +25,13 @@ Shape = int | tuple["Shape", ...]
 _SLICE, _SLICES_A_WINDOW = 2048, 4  # how the kernel cuts a batch into slices
 _CHAINED, _LEAST_SLOTS = 0.45, 700.0  # tuples of other keys in a chain, once a hash table has outgrown these
 _STEP, _INTERVAL = 5, 3  # numbers a combination is: in a step, beside its rows as a result
-_OVERLAPPED = 0.3  # what a value taken from afar costs beside a look, which must be waited for
+_OVERLAPPED = 0.3  # a far value as a share of a far look: values are fetched together, a look is waited for
 _CACHED = 30_000.0  # tuples of a window that a core's own cache holds
 
 
 @dataclass(frozen=True)
 class Operations:
-    """How often each operation is done, or what one of each takes in seconds.
+    """A number for each operation: how often it is done, or its price in seconds.
 
     The paper's three (table 4) are `hash`, a tuple that is hashed into its window, `move`, a value of it
     that is put there, and `compare`, a tuple in a chain that a probe looks at. They are too few to tell what
@@ -63,7 +62,7 @@ class Operations:
         return tuple(getattr(self, name) for name in NAMES)
 
     def seconds(self, each: Operations) -> float:
-        """What it takes to do these so often, each at its price."""
+        """The seconds of these counts, at the given prices."""
         return sum(n * s for n, s in zip(self.values, each.values, strict=True))
 
 
@@ -119,7 +118,7 @@ def joins_in(shape: Shape) -> Iterable[tuple[int, ...]]:
 
 @dataclass(frozen=True)
 class _Flow:
-    """What a set of inputs joined brings a second, how many of them are alive, how many a window holds.
+    """The results of a set of inputs: how many come a second, are alive, and are in a window.
 
     `burst` of them come at a time, with the same key, and so lie side by side.
     """
@@ -140,11 +139,11 @@ class Work:
         self._columns: dict[int, float] = {}
 
     def tree(self, shape: Shape) -> Operations:
-        """What all joins of a tree do."""
+        """The operations of all joins of a tree."""
         return sum((self.join(parts) for parts in joins_in(shape)), Operations())
 
     def join(self, parts: Sequence[int]) -> Operations:
-        """What one join does; `parts` are the sets of inputs that meet in it."""
+        """The operations of one join; `parts` are the sets of inputs that it joins."""
         counts = dict.fromkeys(NAMES, 0.0)
         for n, moment in enumerate(self.inputs.moments):
             self._count(n, moment.seconds, parts, counts)
@@ -203,7 +202,7 @@ class Work:
         flows: Sequence[_Flow],
         counts: dict[str, float],
     ) -> None:
-        """What the tuples of one input do in the windows of the others, the most selective first."""
+        """The operations of one input's tuples in the windows of the others, the most selective first."""
         own = parts[head]
         order = sorted(
             (j for j in range(len(parts)) if j != head),

@@ -1,8 +1,8 @@
-"""What is known of streams, and how surely.
+"""Statistics of streams, and their certainty.
 
 A rate, a width, a number of distinct values or a selectivity is declared in the catalog, measured, or
-assumed. What was measured stands before what is declared; what is neither is assumed, never zero, and
-`Statistics.assumed` lists every such value that was asked for.
+assumed. A measured value goes before a declared one. A value that is neither is assumed, never zero, and
+`Statistics.assumed` lists every assumed value that was used.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Spread:
 
 @dataclass
 class Statistics:
-    """What a catalog declares and what was measured since; both by stream."""
+    """Declared and measured statistics, by stream."""
 
     catalog: Catalog
     measured: Mapping[str, Stats] = field(default_factory=dict)
@@ -116,7 +116,7 @@ class Statistics:
         return None
 
     def bytes(self, stream: str) -> Value | None:
-        """Bytes of one whole tuple, if that is known as such."""
+        """Bytes of one whole tuple, if declared or measured as a whole."""
         for stats, certainty in self._known(stream):
             if stats.bytes is not None:
                 return Value(stats.bytes, certainty)
@@ -151,7 +151,7 @@ class Statistics:
 
 
 def _plain(value: Any) -> Hashable:
-    """A value as it is compared: what YAML reads as another type than SQL is still the same value."""
+    """A value in the form in which it is compared: YAML and SQL can read one value as different types."""
     return (
         value if isinstance(value, str) else (float(value) if isinstance(value, (int, float)) else str(value))
     )

@@ -1,4 +1,4 @@
-"""What it costs to ship between some sites, for many amounts at once."""
+"""The costs of shipping between some sites, for many amounts at once."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from functools import reduce
 
 import numpy as np
-from scipy.sparse import csr_matrix
-from scipy.sparse.csgraph import dijkstra
 
 from thalweg.cost.keys import Floats
 from thalweg.cost.network import Network, Numbers
@@ -18,10 +16,10 @@ Lines = list[tuple[Floats, Floats]]
 
 
 class Ways:
-    """What it costs to ship between some sites, for many amounts at once.
+    """The costs of shipping between some sites, for many amounts at once.
 
-    Between two sites that is the least of a few straight lines, fixed + bytes * per_byte, one for each path
-    that is the cheapest for some amount. A network without fixed costs has one line for each pair.
+    Between two sites the cost is the least of a few straight lines, fixed + bytes * per_byte, one for each
+    path that is the cheapest for some amount. A network without fixed costs has one line for each pair.
     """
 
     def __init__(self, network: Network, sites: Sequence[int]) -> None:
@@ -48,12 +46,12 @@ class Ways:
         return [(f[origins], p[origins]) for f, p in zip(self.fixed, self.per_byte, strict=True)]
 
     def cost(self, a: int, b: int, bytes_per_s: float) -> float:
-        """What it costs from one place in `sites` to another."""
+        """The cost from one place in `sites` to another."""
         return float((self.fixed[:, a, b] + self.per_byte[:, a, b] * bytes_per_s).min())
 
 
 def least(lines: Lines, bytes_per_s: Number) -> Floats:
-    """What it costs by these lines to ship an amount for each row."""
+    """The cost of shipping an amount for each row, by these lines."""
     amounts = np.asarray(bytes_per_s)[:, None]
     return reduce(np.minimum, (fixed + per_byte * amounts for fixed, per_byte in lines))
 
@@ -66,6 +64,8 @@ class _Paths:
     """Cheapest paths in a network where shipments also pay a fixed part, so that the amount matters."""
 
     def __init__(self, network: Network) -> None:
+        from scipy.sparse import csr_matrix
+
         n = len(network.sites)
         self.network = network
         self.order = np.lexsort((network.heads, network.tails))
@@ -75,7 +75,7 @@ class _Paths:
         self.before: dict[tuple[int, float], Numbers] = {}
 
     def lines(self, a: int, b: int) -> list[tuple[float, float]]:
-        """The lines whose least is what it costs from one site to another; none without a path."""
+        """The lines whose least is the cost from one site to another; none without a path."""
         low, high = self._line(a, b, 0.0), self._line(a, b, _MOST)
         if low is None or high is None:
             return []
@@ -95,6 +95,8 @@ class _Paths:
 
     def _line(self, a: int, b: int, amount: float) -> tuple[float, float] | None:
         """Fixed and per-byte part of the cheapest path for an amount."""
+        from scipy.sparse.csgraph import dijkstra
+
         network, n = self.network, len(self.network.sites)
         if (a, amount) not in self.before:
             weights = (network.fixed + network.per_byte * amount)[self.order]

@@ -51,7 +51,7 @@ class Widths:
         return total
 
     def more(self, alias: str, columns: Iterable[str]) -> float:
-        """What further columns add to a joined tuple; nothing where it counts as all of its bytes."""
+        """The bytes that further columns add to a joined tuple; none if it counts as all of its bytes."""
         stream = self.query.input(alias).stream
         if self.equal or (self.statistics.bytes(stream) and not self.statistics.has_widths(stream)):
             return 0.0
@@ -72,7 +72,7 @@ class Widths:
         for i, one in enumerate(self.query.inputs):
             declared = self.statistics.bytes(one.stream)
             if declared is not None and not self.statistics.has_widths(one.stream):
-                found.append((declared.value, []))  # nobody knows how the bytes divide over the columns
+                found.append((declared.value, []))  # the division of the bytes among the columns is unknown
             else:
                 columns = [(self._column(one.alias, c), masks) for c, masks in self._readers[i].items()]
                 found.append((0.0, columns))
@@ -85,7 +85,7 @@ class Widths:
     def _readers(self) -> list[dict[str, int]]:
         """For each stream, its columns that something reads after it, and all streams needed for that.
 
-        What comes out is read by a stream that never joins, so that it stays needed.
+        Output columns count as read by a stream that never joins, so they stay needed.
         """
         number = {a: i for i, a in enumerate(self.query.aliases)}
         never = 1 << len(number)

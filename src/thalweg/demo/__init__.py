@@ -1,1 +1,1 @@
-"""The demonstration: packets at three routers, replayed live, joined across sites, checked and drawn."""
+"""The demo: packets at three routers, replayed live, joined across sites, verified and drawn."""

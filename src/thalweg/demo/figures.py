@@ -1,4 +1,4 @@
-"""What a demonstration has shown, read from the files that it left."""
+"""The figures of a demo, read from its output files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LIVE, CENTRAL = "run", "central"
 
 @dataclass(frozen=True)
 class Latency:
-    """Seconds from the moment a result's last packet was handed on until the result could be read."""
+    """Seconds from sending a result's last packet until the result can be read."""
 
     p50: float
     p95: float
@@ -29,7 +29,7 @@ class Latency:
 
     @classmethod
     def of(cls, seconds: np.ndarray) -> Latency | None:
-        """The latency of many results; None if there is none."""
+        """The latency of some results; None without results."""
         if len(seconds) == 0:
             return None
         middle, most, all_of_them = np.quantile(seconds, [0.5, 0.95, 1.0])
@@ -38,7 +38,7 @@ class Latency:
 
 @dataclass(frozen=True)
 class Ran:
-    """What one plan came to: what it shipped, and what DuckDB says of its results."""
+    """The outcome of one plan: shipped volume, counts, and DuckDB's verdict."""
 
     flow: Flow
     late: int
@@ -77,18 +77,18 @@ class Ran:
 
 @dataclass(frozen=True)
 class Figures:
-    """What came in, what came out, how fast, what each plan shipped, and whether it was right."""
+    """Input, output, speed, shipped volume of each plan, and whether the results are correct."""
 
     live: Ran
     central: Ran
     seconds: float
     latency: Latency | None
     arrived: np.ndarray = field(repr=False)
-    """When each packet was handed on, in seconds since the replay began."""
+    """When each packet was sent, in seconds since the replay began."""
     published: np.ndarray = field(repr=False)
-    """When each result could be read, likewise."""
+    """When each result could be read, in seconds since the replay began."""
     delays: np.ndarray = field(repr=False)
-    """The latency of each result that was complete after the replay began."""
+    """The latency of each result completed after the replay began."""
 
     @property
     def rows_in(self) -> Mapping[str, int]:
@@ -100,13 +100,13 @@ class Figures:
 
     @property
     def verified(self) -> bool:
-        """Both gave what DuckDB says, of the same packets: so they gave the same."""
+        """Whether both plans gave DuckDB's results on the same packets."""
         return self.live.verified and self.central.verified and self.live.expected == self.central.expected
 
     @property
     def times_less(self) -> float | None:
-        """How many times more the central plan shipped."""
-        return self.central.flow.payload / self.live.flow.payload if self.live.flow.payload else None
+        """All bytes that the central plan sends between sites, as a multiple of the live plan's."""
+        return self.central.flow.bytes / self.live.flow.bytes if self.live.flow.bytes else None
 
     def to_json(self) -> dict[str, Any]:
         latency, times = self.latency, self.times_less
@@ -131,12 +131,12 @@ class Figures:
 
 
 def read_figures(home: Path, live: Ran, central: Ran, begun: float) -> Figures:
-    """The figures of a demonstration in `home` whose replay began at this time."""
+    """Reads the figures of the demo in `home`, whose replay began at `begun`."""
     arrived = np.concatenate(
         [in_seconds(pq.read_table(home / "packets" / router, columns=["sent"])["sent"]) for router in ROUTERS]
     )
     sent, published = _results(home / LIVE / "results" / QUERY)
-    # Results of the first portion alone measure how long Spark takes to start, not how long a result takes.
+    # Results of the first portion measure how long Spark takes to start, not the latency of a result.
     warm = sent > begun
     delays = published[warm] - sent[warm]
     end = float(published.max()) if len(published) else float(arrived.max())
@@ -152,12 +152,12 @@ def read_figures(home: Path, live: Ran, central: Ran, begun: float) -> Figures:
 
 
 def _results(folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    """For each result, when its last packet was handed on and when its file was there to be read."""
+    """For each result, when its last packet was sent and when its file could be read."""
     sent, published = [np.empty(0)], [np.empty(0)]
     for file in sorted(folder.glob("*.parquet")):
         moments = in_seconds(pq.read_table(file, columns=["sent"])["sent"])
         status = file.stat()
-        # A file is written, then moved to where readers look; moving it changes the later of the two.
+        # A file is written, then renamed into place. Renaming updates ctime, not mtime.
         sent.append(moments)
         published.append(np.full(len(moments), max(status.st_mtime, status.st_ctime)))
     return np.concatenate(sent), np.concatenate(published)

@@ -1,10 +1,9 @@
-"""Packets at three routers, made up on the spot, and the catalog and query over them.
+"""Random packets at three routers, with their catalog and query.
 
-Behind each router is a network of twelve hosts. Most packets that a router sees go to hosts of its own
-network, some to more than others; few go to the hosts behind the other two, and few to the rest of the world,
-where no address is known by name. So what is popular at one router is rare at the others, as in example 1 of
-the PMJoin paper. The question is: which packets to the same host passed all three routers within the same
-time?
+Behind each router is a network of twelve hosts. A router sends most packets to hosts of its own network, with
+skewed popularity. A few go to the networks of the other routers, and a few to addresses elsewhere that the
+catalog does not list. So hosts that are popular at one router are rare at the others, as in example 1 of the
+PMJoin paper. The query finds packets to the same host that passed all three routers within a short time.
 """
 
 from __future__ import annotations
@@ -18,16 +17,19 @@ PACKETS_PER_S = {"router1": 400.0, "router2": 300.0, "router3": 250.0}
 ROUTERS = tuple(PACKETS_PER_S)
 QUERY = "routers"
 HOSTS = 12
-OWN, OTHER = 0.94, 0.02  # the share of a router's own network, and of each other one; the rest goes elsewhere
+OWN, OTHER = (
+    0.94,
+    0.02,
+)  # shares of the router's own network and of each other network; the rest goes elsewhere
 ELSEWHERE = 2_000  # addresses
-WINDOW_MS = 500  # how long a packet is alive where routers see as many as PACKETS_PER_S says
+WINDOW_MS = 500  # the lifetime of a packet at PACKETS_PER_S
 
 LATENESS_S = 1
-_LATE_EVERY = 10  # every so many files of a router ...
-_LATE_PACKETS = 3  # ... there are packets ...
-_LATE_BY_US = 60_000_000  # ... that took a detour of a minute
+_LATE_EVERY = 10  # one file in so many has late packets
+_LATE_PACKETS = 3  # in such a file
+_LATE_BY_US = 60_000_000  # a detour of a minute
 _ON_ITS_WAY_US = 300_000
-_AT_ONCE = _LATE_EVERY - 1  # files of a router that a batch reads at most: late packets come after them
+_AT_ONCE = _LATE_EVERY - 1  # files a batch reads at most, so that late packets come in a later batch
 
 SCHEMA = pa.schema(
     [
@@ -40,7 +42,7 @@ SCHEMA = pa.schema(
 
 
 def rates(router: str) -> dict[str, float]:
-    """Packets a second that a router sees for each host, by address.
+    """Packets per second at a router, by destination address.
 
     >>> seen = rates("router1")
     >>> round(seen["10.1.0.1"], 3), round(seen["10.2.0.1"], 3), round(sum(seen.values()))
@@ -50,14 +52,14 @@ def rates(router: str) -> dict[str, float]:
     zipf /= zipf.sum()
     found: dict[str, float] = {}
     for n, network in enumerate(ROUTERS, 1):
-        # Seen from outside, the hosts that are most popular inside are the least.
+        # The hosts most popular inside a network are the least popular outside.
         shares = OWN * zipf if network == router else OTHER * zipf[::-1]
         found |= {f"10.{n}.0.{h}": float(s) * PACKETS_PER_S[router] for h, s in enumerate(shares, 1)}
     return found
 
 
 def destinations(rng: np.random.Generator, router: str, count: int) -> pa.Array:
-    """Where so many packets go that a router sees, drawn by lot."""
+    """Random destinations of a router's packets."""
     known = rates(router)
     shares = np.array([*known.values(), 0.0]) / PACKETS_PER_S[router]
     shares[-1] = 1 - shares.sum()
@@ -68,13 +70,13 @@ def destinations(rng: np.random.Generator, router: str, count: int) -> pa.Array:
 
 
 def sizes(rng: np.random.Generator, count: int) -> pa.Array:
-    """How large so many packets are."""
+    """Random packet sizes."""
     return pa.array(rng.integers(64, 1500, count))
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """How much passes the routers, and in what portions it is handed on. `rate` is that of the busiest."""
+    """The amount of traffic and how it is cut into files. `rate` is that of the busiest router."""
 
     rate: int = 2_000
     seconds: float = 10.0
@@ -83,29 +85,29 @@ class Traffic:
 
     def __post_init__(self) -> None:
         if self.rate < 10 or self.seconds <= 0 or self.interval_s <= 0:
-            raise ValueError(f"no traffic to speak of: {self}")
+            raise ValueError(f"rate must be at least 10, seconds and interval_s positive: {self}")
 
     @property
     def files(self) -> int:
-        """How many files each router hands on."""
+        """The number of files that each router writes."""
         return max(1, round(self.seconds / self.interval_s))
 
     @property
     def faster(self) -> float:
-        """How many times as many packets there are as PACKETS_PER_S says."""
+        """The speed-up over PACKETS_PER_S."""
         return self.rate / max(PACKETS_PER_S.values())
 
     @property
     def window_ms(self) -> int:
-        """The more packets, the shorter they are alive: that gives as many results a packet."""
+        """The window. It shrinks as the rate grows, which keeps the number of results per packet constant."""
         return max(1, round(WINDOW_MS / self.faster))
 
     def count(self, router: str) -> int:
-        """How many packets a router hands on at a time."""
+        """The number of packets in each file of a router."""
         return max(1, round(PACKETS_PER_S[router] * self.faster * self.interval_s))
 
     def portion(self, router: str, number: int, now_us: int) -> pa.Table:
-        """What a router hands on at this moment: the packets of the last interval, not quite in order."""
+        """One file of a router: the packets of the last interval, slightly out of order."""
         rng = np.random.default_rng([self.seed, number, *router.encode()])
         count = self.count(router)
         ts = now_us - rng.integers(0, round(self.interval_s * 1e6), count)
@@ -116,16 +118,16 @@ class Traffic:
 
     @property
     def silence_s(self) -> float:
-        """After so long a silence, a packet tells that all before it have come and are alive no more."""
+        """A pause after which the next packet shows that all earlier ones arrived and expired."""
         return LATENESS_S + (self.window_ms + 500) / 1000
 
     def last(self, router: str, now_us: int) -> pa.Table:
-        """The packet after the silence, to an address that no other router sees."""
+        """The packet after the pause, to an address that no other router sees."""
         dest = pa.array([f"10.8.0.{1 + ROUTERS.index(router)}"])
         return _table(np.array([now_us]), dest, pa.array([64]), now_us)
 
     def catalog(self) -> str:
-        """The catalog's YAML, each router at its own site; paths are relative to it."""
+        """The catalog as YAML, with each router at its own site. Paths are relative to the catalog."""
         streams = "".join(
             f"  {name}:\n"
             f"    site: site{n}\n"
@@ -155,7 +157,7 @@ class Traffic:
         )
 
     def query(self) -> str:
-        """The query: `sent` is when the last of a result's packets was handed on."""
+        """The query. `sent` is the time at which a result's last packet was sent."""
         window = f"[RANGE {self.window_ms} MILLISECONDS]"
         return (
             "SELECT a.dest, a.size + b.size + c.size AS bytes,\n"

@@ -1,4 +1,4 @@
-"""Draws what happened: what flowed between sites by either plan, and how the live run went."""
+"""Draws a demo: the traffic between sites with each plan, and the course of the live run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STEP, _LAYERS = 0.07, 11
 
 
 def draw(home: Path, figures: Figures, window_s: float, path: Path) -> None:
-    """Write the picture of the demonstration in `home`, whose packets are alive for `window_s`."""
+    """Draws the demo in `home`, whose packets are alive for `window_s`."""
     catalog = load(home / "catalog.yaml")
     networks = [drawing(ran.flow, catalog) for ran in (figures.live, figures.central)]
     figure = together(networks, below=_BELOW)
@@ -43,7 +43,7 @@ def draw(home: Path, figures: Figures, window_s: float, path: Path) -> None:
 
 
 def _lanes(axes: Any, home: Path, window_s: float) -> None:
-    """The packets to one address as bars as long as they are alive, and the moments of its results."""
+    """The packets to one address as bars over their lifetime, with the times of the results."""
     results = pq.read_table(home / LIVE / "results" / QUERY, columns=["dest", "result_time"])
     if not results.num_rows:
         axes.set_title("no results", loc="left", fontsize=9)
@@ -55,7 +55,7 @@ def _lanes(axes: Any, home: Path, window_s: float) -> None:
         table = pq.read_table(home / "packets" / router, columns=["ts"], filters=[("dest", "==", chosen)])
         starts = np.sort(in_seconds(table["ts"])) - begin
         starts = starts[np.abs(starts) <= (_SHOWN + 1) * window_s]
-        # Bars of packets that are alive at the same moment lie above each other.
+        # Bars of packets that are alive at the same time are stacked.
         heights = len(ROUTERS) - 1 - lane + _STEP * (np.arange(len(starts)) % _LAYERS - _LAYERS // 2)
         axes.barh(heights, window_s, left=starts, height=0.8 * _STEP, color=_COLOURS[lane], alpha=0.8)
     for moment in moments - begin:
@@ -64,7 +64,7 @@ def _lanes(axes: Any, home: Path, window_s: float) -> None:
     axes.set_xlim(-_SHOWN * window_s, _SHOWN * window_s)
     axes.set_xlabel("seconds of event time")
     axes.set_title(
-        f"packets to {chosen}, each alive for {window_s:g} s; red: one of each router, all alive: a result",
+        f"packets to {chosen}, each alive for {window_s:g} s; red: a result, three packets alive together",
         loc="left",
         fontsize=9,
     )
@@ -94,4 +94,4 @@ def _delay(axes: Any, figures: Figures) -> None:
         axes.axvline(value, color="black", linewidth=1)
     axes.set_xlabel("seconds from arrival to result")
     shown = f"p50 {figures.latency.p50:.1f} s, p95 {figures.latency.p95:.1f} s"
-    axes.set_title(f"how many results took how long: {shown}", loc="left", fontsize=9)
+    axes.set_title(f"latency of results: {shown}", loc="left", fontsize=9)

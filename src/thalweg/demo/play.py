@@ -1,8 +1,8 @@
-"""Plays the demonstration: `thalweg run` joins the streams live while packets are replayed into them.
+"""Plays the demo: `thalweg run` joins the streams while packets are replayed into them.
 
-It runs by the plan that `auto` chooses, and is stopped when all results are out. It could go on from there:
-what it left is an ordinary folder of a run that was stopped. Then the same packets are joined by the central
-plan, and `thalweg verify` recomputes the results of both with DuckDB.
+The live run uses the plan that `auto` chooses, and is stopped when all results are out. Its folder is that of
+any stopped run, so it can be resumed. Then the central plan joins the same packets, and `thalweg verify`
+recomputes the results of both with DuckDB.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _QUIET_S = 1.5
 
 
 class DemoError(Exception):
-    """The demonstration could not be played to its end."""
+    """The demo failed."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """How far it has come: packets handed on, packets read, results, and the payload between sites.
+    """Progress: packets sent, packets read, results, and the payload shipped between sites.
 
-    `central` is what that would have been by now with all packets shipped to one site.
+    `central` is the payload so far if all packets were shipped to one site.
     """
 
     sent: int
@@ -57,14 +57,14 @@ class Moment:
 
 
 class Audience(Protocol):
-    """Whom the demonstration is shown to."""
+    """Shows the progress of the demo."""
 
     def step(self, text: str) -> None: ...
     def moment(self, moment: Moment) -> None: ...
 
 
 def play(out: Path, traffic: Traffic, audience: Audience) -> Figures:
-    """Play it in a folder, which is emptied first; the picture is then in it, under the name PICTURE."""
+    """Plays the demo in a folder, which is emptied first. The picture in it is named PICTURE."""
     home = out.absolute()
     with _claimed(home):
         (home / "catalog.yaml").write_text(traffic.catalog())
@@ -78,19 +78,19 @@ def play(out: Path, traffic: Traffic, audience: Audience) -> Figures:
 
 def _play(home: Path, traffic: Traffic, replay: Replay, audience: Audience) -> Figures:
     run = _Run(home, replay, audience)
-    audience.step("starting Spark, with a site for each router, and joining a first portion")
+    audience.step("starting Spark with one site for each router, and joining the first packets")
     replay.warm_up()
     with _series(home) as child:
         _say(child, home, "run", *_given(LIVE))
         run.wait_until(lambda: run.read > 0, child)
-        audience.step("replaying the packets of three routers, live, and joining them across sites")
+        audience.step("replaying the packets of three routers and joining them live across sites")
         replay.start()
         run.wait_until(lambda: replay.done.is_set() and run.read >= run.sent and run.is_quiet(), child)
-        audience.step("joining the same packets by the central plan, all at one site")
-        child.send_signal(signal.SIGTERM)  # ends the run, and not what runs it
+        audience.step("joining the same packets with the central plan, all at one site")
+        child.send_signal(signal.SIGTERM)  # ends the run, not the process
         _say(child, home, "run", *_given(CENTRAL), "--once", "--planner", "simple")
         _end(child, home)
-    audience.step("recomputing the results of both with DuckDB")
+    audience.step("recomputing both results with DuckDB")
     live, central = (Ran.read_from(home / out, _verify(home, out)) for out in (LIVE, CENTRAL))
     figures = read_figures(home, live, central, replay.begun or 0.0)
     draw(home, figures, traffic.window_ms / 1000, home / PICTURE)
@@ -99,7 +99,7 @@ def _play(home: Path, traffic: Traffic, replay: Replay, audience: Audience) -> F
 
 @dataclass
 class _Run:
-    """A run as its folder shows it."""
+    """The live run, observed through its folder."""
 
     home: Path
     replay: Replay
@@ -113,7 +113,7 @@ class _Run:
             return {"input_rows": {}, "output_rows": {}, "shipped": [], "elapsed_s": 0.0}
 
     def is_quiet(self) -> bool:
-        """Whether no batch is under way, and none has been for a while: nothing is between the sites."""
+        """Whether no batch has run for a while, so that nothing is in transit between sites."""
         checkpoint = self.home / LIVE / "_thalweg" / "checkpoint"
         begun, done = (
             max((p.name for p in (checkpoint / part).glob("[0-9]*")), key=int, default="")
@@ -133,7 +133,7 @@ class _Run:
         return sum(self.metrics()["input_rows"].values())
 
     def wait_until(self, reached: Callable[[], bool], child: subprocess.Popen[bytes]) -> None:
-        """Show how it goes until it has come so far; an error if it ends before, or makes no progress."""
+        """Shows progress until the condition holds. Fails if the run ends or makes no progress."""
         begun = moved = time.monotonic()
         last: tuple[int, int] | None = None
         while not reached():
@@ -163,7 +163,7 @@ def _given(out: str) -> tuple[str, ...]:
 
 
 def _verify(home: Path, out: str) -> Mapping[str, Any]:
-    """What DuckDB says of the results of a run."""
+    """Verifies the results of a run with DuckDB."""
     answer = home / f"{out}-verdict.json"
     arguments = ("verify", *_given(out), "--json")
     _log(home, arguments)
@@ -177,7 +177,7 @@ def _verify(home: Path, out: str) -> Mapping[str, Any]:
 
 @contextmanager
 def _series(home: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that runs the commands which `_say` tells it, and is gone afterwards."""
+    """A process that runs the commands given to `_say`. It is stopped on exit."""
     with _child(home, "thalweg.cli.series", stdin=subprocess.PIPE) as child:
         yield child
 
@@ -185,7 +185,7 @@ def _series(home: Path) -> Iterator[subprocess.Popen[bytes]]:
 def _say(child: subprocess.Popen[bytes], home: Path, *arguments: str) -> None:
     assert child.stdin is not None
     _log(home, arguments)
-    # That it has ended already, its status will tell.
+    # If the process has already ended, its exit status is reported later.
     with contextlib.suppress(BrokenPipeError):
         child.stdin.write(f"{shlex.join(arguments)}\n".encode())
         child.stdin.flush()
@@ -195,10 +195,10 @@ def _say(child: subprocess.Popen[bytes], home: Path, *arguments: str) -> None:
 def _child(
     home: Path, module: str, *arguments: str, out: Path | None = None, stdin: int = subprocess.DEVNULL
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A module of Thalweg in a process of its own, which is gone afterwards."""
+    """Runs a Thalweg module in its own process, which is stopped on exit."""
     command = [sys.executable, "-m", module, *arguments]
     with (home / "run.log").open("ab") as log, (out or Path(os.devnull)).open("wb") as answer:
-        # In a session of its own, so that Ctrl-C comes to us alone and we end the child in good order.
+        # In its own session: Ctrl-C reaches only this process, which then stops the child cleanly.
         child = subprocess.Popen(
             command, cwd=home, stdin=stdin, stdout=answer, stderr=log, start_new_session=True
         )
@@ -227,7 +227,7 @@ def _stop(child: subprocess.Popen[bytes]) -> None:
 
 
 def _end(child: subprocess.Popen[bytes], home: Path, accepted: Sequence[int] = (0,)) -> None:
-    """Wait until a process has done all that it was told."""
+    """Waits until a process has run all its commands."""
     if child.stdin is not None:
         with contextlib.suppress(BrokenPipeError):
             child.stdin.close()
@@ -240,35 +240,35 @@ def _end(child: subprocess.Popen[bytes], home: Path, accepted: Sequence[int] = (
 
 
 def _why(home: Path, what: str) -> str:
-    """What happened, with what Thalweg last said of it."""
+    """The failure, with Thalweg's last message."""
     log = home / "run.log"
     said = [line for line in log.read_text(errors="replace").splitlines() if line.startswith("thalweg: ")]
-    return f"{what}{': ' + said[-1].removeprefix('thalweg: ') if said else ''} (all of it is in {log})"
+    return f"{what}{': ' + said[-1].removeprefix('thalweg: ') if said else ''} (see {log})"
 
 
 @contextmanager
 def _claimed(home: Path) -> Iterator[None]:
-    """The folder, emptied of an earlier demonstration. A folder with anything else in it is left alone."""
+    """Locks the folder and removes an earlier demo. A folder with other files is refused."""
     marker = home / MARKER
     if home.exists() and not home.is_dir():
-        raise UserError("this is not a folder", where=str(home), remedy="give a new name to --out")
+        raise UserError("this is not a folder", where=str(home), remedy="give --out a new name")
     if home.is_dir() and any(home.iterdir()) and not marker.exists():
         raise UserError(
-            "this folder holds files that are not from a demonstration",
+            "this folder holds files that are not from a demo",
             where=str(home),
-            remedy="give a new or empty folder to --out",
+            remedy="give --out a new or empty folder",
         )
     try:
         home.mkdir(parents=True, exist_ok=True)
         lock = marker.open("w")
     except OSError as error:
-        raise UserError(f"the folder can't be used: {error.strerror}", where=str(home)) from None
+        raise UserError(f"can't use the folder: {error.strerror}", where=str(home)) from None
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UserError(
-                "another demonstration is using this folder", where=str(home), remedy="give another to --out"
+                "another demo is using this folder", where=str(home), remedy="give --out another folder"
             ) from None
         for entry in home.iterdir():
             if entry.name == MARKER:

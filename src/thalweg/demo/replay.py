@@ -1,4 +1,4 @@
-"""Replays packets as live streams: at each interval every router drops a file into its folder."""
+"""Replays packets as live streams: every router writes a file to its folder at each interval."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from thalweg.demo.packets import ROUTERS, Traffic
 
 
 class Replay:
-    """Hands on the routers' packets, in a thread of its own once `start` is called.
+    """Writes the routers' packets, in its own thread once `start` is called.
 
-    `sleep` waits for so many seconds, and says whether to go on.
+    `sleep` waits for the given seconds and returns whether to continue.
     """
 
     def __init__(
@@ -39,26 +39,25 @@ class Replay:
             (folder / router).mkdir(parents=True, exist_ok=True)
 
     def start(self) -> None:
-        """Begin with the second portion: the first is for `warm_up`."""
+        """Starts with the second file of each router; `warm_up` writes the first."""
         self.begun = self._clock()
         self._thread.start()
 
     def stop(self) -> None:
-        """End early; what has been handed on stays."""
+        """Stops early. Files already written stay."""
         self._halt.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def warm_up(self) -> None:
-        """Hand on a first portion, on which the engine can get up to speed."""
+        """Writes the first file of each router, to warm up the engine."""
         for router in ROUTERS:
             self._write(router, 0, self._traffic.portion(router, 0, self._now_us()))
 
     def run(self) -> None:
-        """All portions after the first, each at its time, and after a silence one last packet at each router.
+        """Writes the other files, each at its time, and after a pause one last packet for each router.
 
-        A packet that is still alive, or that others may still come before, could get further results. The
-        last ones let the sites know that this is over.
+        The last packets move event time past the windows of all others, so that no result is pending.
         """
         begun, files = self._clock(), self._traffic.files
         for number in range(1, files + 1):
@@ -71,13 +70,13 @@ class Replay:
                 self._write(router, files + 1, self._traffic.last(router, self._now_us()))
 
     def _until(self, moment: float) -> bool:
-        """Wait for a moment; whether to go on then."""
+        """Waits until a time; returns whether to continue."""
         return self._sleep(max(0.0, moment - self._clock()))
 
     def _run(self) -> None:
         try:
             self.run()
-        except Exception as error:  # whoever waits for the replay raises it again
+        except Exception as error:  # raised again by the thread that waits for the replay
             self.error = error
         finally:
             self.done.set()

@@ -120,7 +120,7 @@ def encode(label: Label, sent_at: float, parcels: Sequence[Parcel]) -> bytes:
     varints.put(header, label.seq)
     varints.put_signed(header, label.batch - label.seq)
     varints.put_signed(header, moment)
-    wall = bound = moment
+    wall, bound = 0, moment  # most parcels have no need of the wall clock
     for p in ordered:
         tuples = bool(p.n or p.payload or p.data)
         flags = Kind(p.kind) | (_BOUND if p.bound is not None else 0) | (_TUPLES if tuples else 0)
@@ -164,7 +164,7 @@ def _parsed(header: Reader, run: str, edge: Edge, length: int, checksum: int) ->
     if batch < 0:
         raise ValueError("a negative batch")
     moment = header.signed()
-    wall = bound = moment
+    wall, bound = 0, moment  # most parcels have no need of the wall clock
     parcels, sizes = [], []
     while header.left:
         flags = header.number()

@@ -162,7 +162,7 @@ class FixedColumn:
         return own if self.valid is None else own | {self.name + ".valid": self.valid}
 
     def attach(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take over what another one holds."""
+        """Take over the content of another one."""
         self.data, self.valid = arrays[self.name], arrays.get(self.name + ".valid")
 
 
@@ -239,7 +239,7 @@ class BytesColumn:
         return {f"{self.name}.{part}": getattr(self, part) for part in parts}
 
     def attach(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take over what another one holds."""
+        """Take over the content of another one."""
         self.begin, self.length, self.arena = (
             arrays[f"{self.name}.{part}"] for part in ("begin", "length", "arena")
         )

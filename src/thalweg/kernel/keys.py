@@ -2,7 +2,7 @@
 
 Values that fit into 64 bits (integers, dates, timestamps, floats, small decimals) are their own word and
 need no second look. Strings, wide decimals, several columns and nested values are hashed, and the join
-compares the values of what it finds.
+compares the values of the candidates.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def comparable(array: pa.Array) -> pa.Array:
 
 
 def words(array: pa.Array) -> np.ndarray:
-    """One int64 a value of a `comparable` array; what stands under a NULL is arbitrary."""
+    """One int64 a value of a `comparable` array; the word of a NULL is arbitrary."""
     kind = array.type
     if pa.types.is_decimal128(kind):
         lanes = fixed_values(array)

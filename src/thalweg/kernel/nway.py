@@ -12,8 +12,8 @@ from window to window in the input's probing sequence, the most selective first 
 interval on which the combination is alive: [greatest start, least end]. Where it is empty the walk ends.
 
 How selective a window is for an input is measured on a few of its tuples now and then, each probing that
-window alone: what is seen along the sequence would tell of the windows behind the first only what holds for
-tuples that have passed those before.
+window alone: probes along the sequence would measure later windows only for tuples that have passed the
+earlier ones.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _SLICES_A_WINDOW = 4  # a slice is at most this part of the shortest window
 _SLICE_TUPLES = 2048  # but not smaller than this many tuples, so that calls do not outweigh work
 _MEASURE_EVERY = 1 << 14  # selectivities are measured once in so many tuples for each input, or as soon as
 _SAMPLE = 64  # there have been twice as many as the last time; on this many of an input's tuples,
-_FRESH = 0.3  # and this much of what is known then comes from these
+_FRESH = 0.3  # and the weight of these in the estimate
 RESULTS = 1 << 18
 """How many results are handed out at a time."""
 
 
 @dataclass(frozen=True)
 class InputSpec:
-    """One input of a join: what is stored of its tuples and how long they are alive.
+    """One input of a join: the stored columns of its tuples and the length of their life.
 
     `key_columns` are the stored columns that decide equality where the 64-bit key words are only hashes.
     """
@@ -118,7 +118,7 @@ Probing = Literal["measured", "worst"] | Sequence[Sequence[int]]
 
 
 def others(bounds: Sequence[int], i: int) -> int:
-    """The least time that any input but one can still bring: what ends before it can meet nothing more."""
+    """The least time that any input but one can still bring: tuples that end before it can be dropped."""
     return min(b for j, b in enumerate(bounds) if j != i)
 
 
@@ -153,7 +153,7 @@ class NWayJoin:
         self.counters = Counters()
         self.fanout = np.full((n, n), np.nan)  # of an input's tuple in each other window: how many it meets
         self._brought = [0] * n
-        self._measured = [0] * n  # what all had brought when an input was last measured
+        self._measured = [0] * n  # the tuples of all inputs when an input was last measured
         self._steps = [Step() for _ in range(n - 1)]
 
     def push(self, deltas: Sequence[Delta | None]) -> Iterator[Results]:
@@ -178,13 +178,13 @@ class NWayJoin:
         yield from pending.flush()
 
     def beside(self, windows: Sequence[Window]) -> NWayJoin:
-        """The same join over other windows; what has been measured and counted is shared."""
+        """The same join over other windows, with the same measurements and counters."""
         other = copy.copy(self)
         other.windows = list(windows)
         return other
 
     def expire(self, bounds: Sequence[int]) -> None:
-        """Forget what can meet nothing more: bounds[j] is the least start that input j can still bring."""
+        """Drop tuples that can't match any more: bounds[j] is the least start that input j can bring."""
         for i, window in enumerate(self.windows):
             window.expire(others(bounds, i))
 
@@ -207,11 +207,11 @@ class NWayJoin:
         if len(self.windows) < 3:
             return
         self._brought[head] += hi - lo
-        # Tuples of all inputs count: one that brings few of them meets what has changed as well.
+        # Tuples of all inputs count: the windows of the others change for an input with few tuples, too.
         brought, every = sum(self._brought), _MEASURE_EVERY * len(self.windows)
         if brought - self._measured[head] < min(every, self._measured[head]):
             return
-        early = self._measured[head] < every  # windows fill up: what was seen before is of no use
+        early = self._measured[head] < every  # windows fill up: earlier measurements are of no use
         self._measured[head] = brought
         window = self.windows[head]
         rows = np.linspace(lo, hi - 1, min(_SAMPLE, hi - lo)).astype(np.int64)
@@ -219,7 +219,7 @@ class NWayJoin:
         end = start + window.span if window.span is not None else window.end[rows]
         for j, other in enumerate(self.windows):
             if j != head and other.linked > other.first:
-                # What does not fit into the buffers is not counted: then it is more than enough.
+                # Combinations beyond the buffers are not counted: there are more than enough then.
                 found, probed, _, _ = probe(key, start, end, other, self._steps[0], (0, -1))
                 seen, before = found / max(1, probed), self.fanout[head, j]
                 self.fanout[head, j] = (
@@ -311,7 +311,7 @@ class _Pending:
             array[before : self._count] = chunk
         if self._count >= RESULTS:
             yield from self.flush()
-            self._resize(len(self._arrays[0]), 0)  # who was given the others may keep them
+            self._resize(len(self._arrays[0]), 0)  # the caller may keep the others
 
     def flush(self) -> Iterator[Results]:
         if self._count:

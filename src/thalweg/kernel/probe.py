@@ -9,7 +9,7 @@ from thalweg.kernel.prefetch import prefetch
 from thalweg.kernel.window import GOLDEN, Window
 
 CHUNK = 1 << 16
-"""How many combinations one step hands on at a time: what they take stays in the cache of one core."""
+"""How many combinations one step hands on at a time: they fit into the cache of one core."""
 
 # How many probes ahead to ask memory for a slot, for the newest tuple in it, and for the one before that.
 _SLOT, _NEWEST, _OLDER = 24, 16, 8

@@ -43,7 +43,7 @@ class SharedArrays:
         return allocate
 
     def _allocate(self, name: str, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        if name in self.files:  # what is mapped stays until nobody uses it
+        if name in self.files:  # mapped memory stays until its last user lets go
             (self.folder / self.files.pop(name)[0]).unlink(missing_ok=True)
         size = int(np.prod(shape)) * dtype.itemsize
         if size == 0:
@@ -76,7 +76,7 @@ class SharedWindows:
         return SharedArrays(folder)
 
     def take(self, bucket: str, nonce: str) -> SharedArrays | None:
-        """The arrays of the bucket in the state that the nonce stands for; None where nobody has them."""
+        """The arrays of the bucket in the state with this nonce; None if there are none."""
         folder = self._busy()
         try:
             (self.root / f"{bucket}-{nonce}").rename(folder)
@@ -91,7 +91,7 @@ class SharedWindows:
         return out
 
     def drop(self, arrays: SharedArrays) -> None:
-        """Let go of arrays that were taken or made, and not given: what they hold is half done."""
+        """Drop arrays that were taken or made but not given back: their content is half done."""
         if arrays.folder.name.startswith("busy-"):
             shutil.rmtree(arrays.folder, ignore_errors=True)
 
@@ -106,7 +106,7 @@ class SharedWindows:
             window.attach(mapped, arrays.marks[number])
 
     def give(self, arrays: SharedArrays, windows: Sequence[Window], bucket: str, nonce: str) -> None:
-        """Hand the arrays on to whoever takes them next; what was shared of the bucket before goes."""
+        """Hand the arrays on to the next process that takes them; older arrays of the bucket are removed."""
         index = {"files": arrays.files, "marks": [w.marks for w in windows]}
         (arrays.folder / "index.json").write_text(json.dumps(index))
         for stale in self.root.glob(f"{bucket}-*"):

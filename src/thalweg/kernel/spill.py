@@ -1,7 +1,7 @@
 """Columnar files for tuples that memory has no room for.
 
-A file holds record batches, one after another, each as a stream of Arrow's own format. Who lists a file keeps
-its size and checksum, so that one that is missing, cut or changed is found out before anything is made of it.
+A file holds record batches, one after another, each as an Arrow IPC stream. The list of files has the size
+and checksum of each, so a missing, cut or changed file is found before it is used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from thalweg.errors import UserError
 
 
 class Spilled(NamedTuple):
-    """A file of tuples: its name in the folder, and what it must be."""
+    """A file of tuples: its name in the folder, its size and its checksum."""
 
     name: str
     rows: int
@@ -27,7 +27,7 @@ class Spilled(NamedTuple):
 
 
 class SpillFolder:
-    """A folder of such files, made when the first one is written."""
+    """A folder of spilled files, made when the first one is written."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -62,7 +62,7 @@ class SpillFolder:
         return Spilled(name, sum(batch.num_rows for batch in batches), len(data), zlib.crc32(data))
 
     def read_all(self, spilled: Spilled) -> list[pa.RecordBatch]:
-        """The batches of a file, once it is known to be what was written."""
+        """The batches of a file, after its size and checksum are checked."""
         path = self.root / spilled.name
         try:
             data = path.read_bytes()

@@ -1,6 +1,6 @@
 """A tree of N-way joins in one process: the results of a join are tuples of the next one.
 
-    ((0, 1), 2)      joins inputs 0 and 1, and what comes out of that with input 2
+    ((0, 1), 2)      joins inputs 0 and 1, and their results with input 2
     (0, 1, 2)        joins all three at once
 
 A result of one join is alive on the intersection of its members' intervals, so it is a tuple like any other,
@@ -116,7 +116,7 @@ class JoinTree:
             yield Joined(self._root, found, self._widths)
 
     def expire(self, bounds: Sequence[int]) -> None:
-        """Forget what can meet nothing more: bounds[i] is the least start that input i can still bring."""
+        """Drop tuples that can't match any more: bounds[i] is the least start that input i can bring."""
         for node in self._nodes:
             # A new result has a new member, and begins with it or later.
             node.join.expire([min(bounds[i] for i in members) for members in node.members])

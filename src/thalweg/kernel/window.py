@@ -31,7 +31,7 @@ _AHEAD = 16  # how many tuples ahead to ask memory for a slot
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _ARRAYS = ("node", "end", "older", "heads")
 _MARKS = ("base", "first", "linked", "next", "rehashed", "max_end", "slack")
-_ROOM = 1.4  # a new capacity over what it has to hold: more means fewer moves, and more memory
+_ROOM = 1.4  # a new capacity over the tuples to hold: more means fewer moves, and more memory
 _LEAST_ROOM = 1.2  # with this much, rows are moved to the front; with less it would be done all the time
 
 
@@ -164,7 +164,7 @@ class Window:
         for column in self.columns:
             column.retain(self.alloc, capacity, rows)
         self.older = self.alloc("older", (capacity,), np.uint32)
-        self.base = self.first = self.next  # what slots still name has expired
+        self.base = self.first = self.next  # the tuples in the slots have expired
         self.next = self.linked = self.first + len(rows)
         self._rehash(1 << max(4, (capacity * 3 // 4).bit_length()))
 

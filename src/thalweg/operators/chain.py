@@ -143,8 +143,7 @@ class _Call:
         self, outlet: Outlet, out: pa.RecordBatch | Bound | Ends
     ) -> Iterator[Message | Shipped | Results]:
         if outlet.to == "site":
-            if (parcel := outlet.parcel(out)) is not None:
-                yield Shipped(outlet.site, parcel)
+            yield from (Shipped(outlet.site, parcel) for parcel in outlet.parcels(out))
         elif outlet.to == "results":
             if isinstance(out, pa.RecordBatch) and (batch := outlet.chosen(out)).num_rows:
                 yield Results(outlet.query, batch.select([START, *outlet.fields]))

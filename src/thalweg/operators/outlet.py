@@ -25,7 +25,7 @@ from thalweg.operators.tuples import ints
 from thalweg.operators.window_keys import BITS, rows_of
 from thalweg.plan.selectors import Selector
 from thalweg.wire.codec import decode, encode
-from thalweg.wire.message import merge
+from thalweg.wire.message import merge, pieces
 from thalweg.wire.parcel import Kind, Parcel
 
 Form = Literal["tuples", "rows", "keys", "bloom", "bounds"]
@@ -36,6 +36,9 @@ BLOOM_FRAME = 16
 
 SMALL = 64 << 10
 """Parcels of one shipment that together have fewer bytes are made one: each has a frame of its own."""
+
+LARGE = 64 << 20
+"""A parcel has no more bytes than about this before it is encoded."""
 
 ROWS = pa.schema([(KEY, pa.int64()), (START, pa.int64()), (END, pa.int64())])
 FILTERS = pa.schema([(START, pa.int64()), (END, pa.int64()), (BITS, pa.binary())])
@@ -138,17 +141,17 @@ class Outlet:
             return _distinct(self.slot, key_words(batch, self.key), time, time)
         return batch
 
-    def parcel(self, out: pa.RecordBatch | Bound | Ends) -> Parcel | None:
+    def parcels(self, out: pa.RecordBatch | Bound | Ends) -> Iterator[Parcel]:
         """What is sent to another site for one piece of the output."""
         if isinstance(out, Bound):
-            return Parcel(self.shipment, Kind.TUPLES, 0, out.time, out.wall)
-        if isinstance(out, Ends):
-            if self.form != "tuples":
-                return None
-            batch = out.to_batch()
-            return Parcel(self.shipment, Kind.ENDS, batch.num_rows, None, 0, 0, encode(batch))
-        sent = self.formed(out)
-        return None if sent is None else self._parcel(sent, 0, ROWS if self.form == "bloom" else self.schema)
+            yield Parcel(self.shipment, Kind.TUPLES, 0, out.time, out.wall)
+        elif isinstance(out, Ends):
+            if self.form == "tuples":
+                batch = out.to_batch()
+                yield Parcel(self.shipment, Kind.ENDS, batch.num_rows, None, 0, 0, encode(batch))
+        elif (sent := self.formed(out)) is not None:
+            schema = ROWS if self.form == "bloom" else self.schema
+            yield from (self._parcel(part, 0, schema) for part in pieces(sent, LARGE))
 
     def _parcel(self, sent: pa.RecordBatch, wall: int, schema: pa.Schema, bound: int | None = None) -> Parcel:
         payload = round(sent.num_rows * self.width)

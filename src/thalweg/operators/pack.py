@@ -70,7 +70,7 @@ class _Packed:
 
     def __init__(self, packing: Packing, rows: pa.RecordBatch) -> None:
         self.packing, self.rows = packing, rows
-        self.wall = rows.column(WALL)[0].as_py() if rows.num_rows else 0
+        self.wall = rows.column(WALL)[0].as_py() if WALL in rows.schema.names and rows.num_rows else 0
         moment = rows.column(TIME)
         starts = pa.Array.from_buffers(
             pa.int64(), len(moment), moment.buffers()[:2], moment.null_count, moment.offset

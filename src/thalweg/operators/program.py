@@ -220,3 +220,26 @@ ENDING = "#ending"
 """The channel over which only the operators of an earlier program are told to end."""
 
 _ADAPTER = TypeAdapter(Program)
+
+
+class Unchanged:
+    """Leaves out parcels that say nothing new: no tuples, and the bound that was sent before.
+
+    It forgets when a run is started again; then a bound is sent once more, which changes nothing.
+    """
+
+    def __init__(self) -> None:
+        self._bounds: dict[str, int] = {}
+
+    def left_out(self, program: Program, parcels: Sequence[Parcel]) -> list[Parcel]:
+        """The parcels that are worth sending."""
+        kept = []
+        for parcel in parcels:
+            outlet = program.shipments[parcel.shipment]
+            known = self._bounds.get(outlet.channel)
+            # A bound for streams that watch for idle ones also says that the stream is not silent.
+            if parcel.n or outlet.form == "bounds" or (parcel.bound is not None and parcel.bound != known):
+                kept.append(parcel)
+                if parcel.bound is not None:
+                    self._bounds[outlet.channel] = parcel.bound
+        return kept

@@ -1,1 +1,1 @@
-"""What a query should give: recomputed by the letter of the rule, without Spark."""
+"""The expected results of a query, recomputed by the letter of the rule, without Spark."""

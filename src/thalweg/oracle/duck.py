@@ -1,4 +1,4 @@
-"""Recomputes a query with DuckDB and compares it with what a run wrote."""
+"""Recomputes a query with DuckDB and compares it with the results of a run."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def verify(
 
 @contextmanager
 def connect() -> Iterator[duckdb.DuckDBPyConnection]:
-    """A DuckDB of its own that moves to disk what does not fit in memory."""
+    """A separate DuckDB that spills to disk."""
     import duckdb
 
     with tempfile.TemporaryDirectory(prefix="thalweg-verify-") as spill:
         con = duckdb.connect(
             config={
                 "temp_directory": spill,
-                # What a computation may take of a disk that others use too.
+                # The most disk space that a computation may use; others use the disk too.
                 "max_temp_directory_size": f"{shutil.disk_usage(spill).free // 2**21} MiB",
                 "preserve_insertion_order": False,
                 "autoinstall_known_extensions": False,
@@ -78,7 +78,7 @@ def connect() -> Iterator[duckdb.DuckDBPyConnection]:
         )
         try:
             con.execute("SET TimeZone = 'UTC'")
-            with suppress(duckdb.Error):  # a Spark may be running beside it
+            with suppress(duckdb.Error):  # Spark may be running at the same time
                 con.execute("SET memory_limit = '60%'")
             yield con
         finally:
@@ -93,7 +93,7 @@ def load(
     out_dir: Path | None = None,
     read_static: ReadStatic | None = None,
 ) -> None:
-    """Creates the relations that the query reads, less what a run kept aside."""
+    """Creates the relations that the query reads, without the tuples that a run kept aside."""
     for name, relation in relation_names(query).items():
         late = out_dir / "late" / name if out_dir is not None else None
         create_relation(con, catalog.streams[name], relation, late=late, read_static=read_static)

@@ -114,7 +114,7 @@ def equal(x: Any, y: Any) -> bool:
 def late_split(
     batches: Iterable[Sequence[Row]], lateness: int, *, time: str = "ts"
 ) -> tuple[list[Row], list[Row]]:
-    """What takes part and what is kept aside, of one stream that comes in these batches.
+    """The tuples of a stream in batches that take part, and those that are kept aside.
 
     A tuple is late when it is older than the greatest time of *earlier* batches by more than the lateness.
 

@@ -24,7 +24,7 @@ ReadStatic = Callable[[Stream], "pa.Table"]
 """Reads all that a source holds; Spark does it for formats that DuckDB would read differently."""
 
 _FILE_OPTIONS = frozenset({"path", "recursivefilelookup", "pathglobfilter"})
-# What only says how a run reads, not what there is to read.
+# Options that change how a run reads, not which tuples it reads.
 _PACE_OPTIONS = frozenset(
     {
         *("maxfilespertrigger", "maxbytespertrigger", "maxfileage", "latestfirst"),
@@ -53,7 +53,7 @@ def create_relation(
     late: Path | None = None,
     read_static: ReadStatic | None = None,
 ) -> None:
-    """Creates the relation `name`: what the stream's source holds, less what was kept aside under `late`."""
+    """Creates the relation `name`: the tuples of a stream's source, without those kept aside under `late`."""
     relation = quoted(name)
     options = {k.lower(): v for k, v in stream.source.options.items()}
     try:
@@ -91,7 +91,7 @@ def literal(text: str) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error of DuckDB says, without the query it quotes."""
+    """The first line of a DuckDB error, without the query that it quotes."""
     return str(error).strip().splitlines()[0]
 
 
@@ -136,7 +136,7 @@ def _listed(options: Mapping[str, str]) -> Files:
 
 
 def _expand(path: str) -> list[str]:
-    """What a path stands for: itself, or all that its pattern matches, `{a,b}` included."""
+    """The files of a path: itself, or all that match its pattern, `{a,b}` included."""
     if Path(path).exists() or not re.search(r"[*?\[{]", path):
         return [path]
     braces = re.search(r"\{([^{}]*)\}", path)
@@ -179,7 +179,7 @@ def _hidden(name: str) -> bool:
 
 
 def _parquet(con: duckdb.DuckDBPyConnection, stream: Stream, files: Files, name: str) -> str:
-    """A SELECT of the declared columns; what a file does not have is NULL."""
+    """A SELECT of the declared columns; a column that a file lacks is NULL."""
     if not files.paths:
         nothing = ", ".join(f"CAST(NULL AS {duck_type(t)}) AS {quoted(c)}" for c, t in stream.columns.items())
         return f"SELECT {nothing} WHERE FALSE"

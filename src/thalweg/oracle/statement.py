@@ -1,6 +1,6 @@
 """A query as one SQL statement over static tables.
 
-The rule is its last line: `greatest(start...) <= least(end...)`. What surrounds it makes it fast.
+The rule is its last line: `greatest(start...) <= least(end...)`. The rest makes it fast.
 Time is cut into slices about as long as the windows, and a tuple is put into each slice that its life
 touches. A result then lies wholly in the slice of its own time, so slices join by equality like the keys,
 and a popular key costs its window, not its history.
@@ -21,7 +21,7 @@ _FOREVER = 2**63 - 1
 def relation_names(query: Query) -> dict[str, str]:
     """The DuckDB relation of each stream: its own name, unless another differs from it only in case.
 
-    DuckDB does not tell such names apart.
+    DuckDB's names ignore case.
     """
     names: dict[str, str] = {}
     for stream in dict.fromkeys(i.stream for i in query.inputs):
@@ -67,7 +67,7 @@ def expected_sql(query: Query, catalog: Catalog) -> str:
 
 
 def duplicates_sql(stream: Stream, relation: str) -> str:
-    """Times and orders that several tuples share; a window of rows can't count such tuples."""
+    """Times and orders that several tuples share, which a window of rows can't count."""
     place = ", ".join(quoted(c) for c in (stream.time, *stream.order))
     return (
         f"SELECT {place}, count(*) FROM {quoted(relation)} WHERE {quoted(stream.time)} IS NOT NULL "

@@ -1,7 +1,7 @@
 """Spark SQL expressions as DuckDB expressions with the same values.
 
-sqlglot knows how the two write things; what follows is where they also *mean* different things.
-What can't be said in DuckDB is refused by name: a wrong recomputation would be worse than none.
+sqlglot knows how the two differ in syntax; this module handles where they differ in *meaning*.
+An expression without a DuckDB equivalent is refused by name: no result is better than a wrong one.
 """
 
 from __future__ import annotations

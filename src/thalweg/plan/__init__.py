@@ -1,1 +1,1 @@
-"""What will be done: deployments, their checks, how they are explained, saved and read back."""
+"""Plans: deployments of queries, with their checks, explanations and files."""

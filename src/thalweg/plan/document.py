@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from thalweg.catalog.model import Catalog
 from thalweg.errors import UserError
+from thalweg.files import write_text
+from thalweg.plan.codec import decode, encode
 from thalweg.plan.deployment import Deployment
+from thalweg.plan.operators import Operator, Reuse, Sink, Source, Widen, brought
 from thalweg.query.model import Query
 
 FORMAT = "thalweg-plan"
 VERSION = 1
+_BESIDE = ("format", "version", "total")  # parts of the document that are not fields of the plan
 
 
 @dataclass(frozen=True)
@@ -32,16 +36,8 @@ class PlannedQuery:
     deployment: Deployment
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "query": self.query,
-            "planner": self.planner,
-            "cost": self.cost,
-            "marginal_cost": self.marginal_cost,
-            "searched": self.searched,
-            "elapsed_ms": self.elapsed_ms,
-            "assumed": list(self.assumed),
-            "deployment": self.deployment.to_json(),
-        }
+        told = {k: v for k, v in encode(self).items() if k != "text"}
+        return {**told, "deployment": self.deployment.to_json()}
 
 
 @dataclass(frozen=True)
@@ -63,17 +59,15 @@ class Plan:
         }
 
     def document(self) -> dict[str, Any]:
-        """What is saved: what `to_json` gives, with the queries' own text."""
-        document = {"format": FORMAT, "version": VERSION, **self.to_json()}
-        for entry, query in zip(document["queries"], self.queries, strict=True):
-            entry["text"] = query.text
-        return document
+        """The document that is saved: the output of `to_json`, with the texts of the queries."""
+        queries = [{**q.to_json(), "text": q.text} for q in self.queries]
+        return {"format": FORMAT, "version": VERSION, **self.to_json(), "queries": queries}
 
     def save(self, path: Path) -> None:
-        """Writes the document that `load` reads."""
+        """Writes the document to a file, for `load`."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(self.document(), indent=2) + "\n", encoding="utf-8")
+            write_text(path, json.dumps(self.document(), indent=2) + "\n")
         except OSError as error:
             raise UserError(f"the plan can't be written: {error.strerror}", where=str(path)) from error
 
@@ -84,7 +78,7 @@ class Plan:
             document = json.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise UserError(f"the plan can't be read: {error.strerror}", where=where) from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UserError(
                 "this is not JSON", where=where, remedy="`thalweg plan --save` writes plans"
             ) from error
@@ -97,15 +91,12 @@ class Plan:
                 remedy="plan again",
             )
         try:
-            return cls(
-                str(document["objective"]),
-                tuple(_planned(entry, where) for entry in document["queries"]),
-            )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise UserError(f"the plan is damaged ({error!r})", where=where, remedy="plan again") from error
+            return decode(cls, {k: v for k, v in document.items() if k not in _BESIDE}, "the plan")
+        except ValueError as error:
+            raise UserError(f"the plan is damaged: {error}", where=where, remedy="plan again") from error
 
     def check_is_of(self, queries: Sequence[Query], where: str) -> None:
-        """Refuses to run queries by a plan that was made for others."""
+        """Raises an error if the plan was made for other queries."""
         planned, given = [q.query for q in self.queries], [q.name for q in queries]
         if planned != given:
             raise UserError(
@@ -118,33 +109,40 @@ class Plan:
                 raise UserError(
                     f"query {query.name!r} has changed since it was planned", where=where, remedy="plan again"
                 )
+        for n, (entry, query) in enumerate(zip(self.queries, queries, strict=True)):
+            before = {e.query: {o.id for o in e.deployment.operators} for e in self.queries[:n]}
+            for operator in entry.deployment.operators:
+                if not _serves(operator, query, before):
+                    raise UserError(
+                        f"operator {operator.id} is not one of query {query.name!r}",
+                        where=where,
+                        remedy="plan again",
+                    )
 
     def check_fits(self, catalog: Catalog, where: str) -> None:
-        """Refuses a plan whose sources are no longer where it says."""
-        for query in self.queries:
-            for operator in query.deployment.operators:
-                if operator.site not in catalog.sites:
+        """Raises an error if a site is gone, or a stream is at another site than planned."""
+        for operator in (o for q in self.queries for o in q.deployment.operators):
+            if operator.site not in catalog.sites:
+                raise UserError(f"the plan uses site {operator.site!r}, which the catalog lacks", where=where)
+            if isinstance(operator, Source):
+                stream = catalog.streams.get(operator.stream)
+                if stream is None or stream.site != operator.site:
                     raise UserError(
-                        f"the plan uses site {operator.site!r}, which the catalog lacks", where=where
-                    )
-                stream = catalog.streams.get(str(operator.details.get("stream")))
-                if operator.kind == "source" and (stream is None or stream.site != operator.site):
-                    raise UserError(
-                        f"the catalog has no stream {operator.details.get('stream')} at {operator.site}",
+                        f"the catalog has no stream {operator.stream} at {operator.site}",
                         where=where,
                         remedy="plan again",
                     )
 
 
-def _planned(entry: dict[str, Any], where: str) -> PlannedQuery:
-    return PlannedQuery(
-        query=str(entry["query"]),
-        text=str(entry["text"]),
-        planner=str(entry["planner"]),
-        cost=float(entry["cost"]),
-        marginal_cost=float(entry["marginal_cost"]),
-        searched=int(entry["searched"]),
-        elapsed_ms=float(entry["elapsed_ms"]),
-        assumed=tuple(map(str, entry["assumed"])),
-        deployment=Deployment.from_json(entry["deployment"], where=where),
-    )
+def _serves(operator: Operator, query: Query, before: Mapping[str, set[str]]) -> bool:
+    """Whether a source, a sink or a reference belongs to a query, given the operators of those before it."""
+    match operator:
+        case Source():
+            return any((i.alias, i.stream) == (operator.id, operator.stream) for i in query.inputs)
+        case Reuse() | Widen():
+            known = set(brought(operator)) <= set(query.aliases)
+            return known and operator.operator in before.get(operator.query, ())
+        case Sink():
+            return operator.query == query.name
+        case _:
+            return True

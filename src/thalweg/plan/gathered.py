@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from thalweg.plan.deployment import Deployment, Edge, Operator
+from thalweg.plan.deployment import Deployment, Edge
+from thalweg.plan.operators import Join, Sink, Source
 from thalweg.query.model import Query
 
 
 def gathered(query: Query, site: str = "here") -> Deployment:
     """All streams of a query at one site, in one join; the compiler makes a tree of it where it must."""
     aliases = query.aliases
-    sources = [Operator(i.alias, "source", site, (), {"stream": i.stream}) for i in query.inputs]
-    join = Operator("join", "join", site, aliases, {"streams": list(aliases)})
-    sink = Operator("out", "sink", site, ("join",))
-    edges = [Edge(a, "join", site, site, (a,), 0.0, 0.0) for a in aliases]
-    edges.append(Edge("join", "out", site, site, aliases, 0.0, 0.0))
+    sources = [Source(id=i.alias, site=site, stream=i.stream) for i in query.inputs]
+    join = Join(id="#join", site=site, inputs=aliases, streams=aliases, on=())
+    sink = Sink(id="#out", site=site, inputs=(join.id,), query=query.name)
+    edges = [Edge(a, join.id, site, site, (a,), 0.0, 0.0) for a in aliases]
+    edges.append(Edge(join.id, sink.id, site, site, aliases, 0.0, 0.0))
     return Deployment((*sources, join, sink), tuple(edges))

@@ -1,4 +1,4 @@
-"""The node operator set of a site: what it has to do for a deployment (adaptive 4.1, definition 2).
+"""The node operator set of a site: its part of a deployment (adaptive 4.1, definition 2).
 
 Streams have the names of the operators they come from: a source its alias, the output of a head's step
 "k^i" (adaptive's S^i_k). A step probes the window of one stream; an N-way join, or a helper of a semijoin,
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from thalweg.plan.deployment import Deployment, Edge, Operator
+from thalweg.plan import operators
+from thalweg.plan.deployment import Deployment, Edge
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,11 @@ NodeOperator = Join | Update | Ship
 
 
 def node_operators(deployment: Deployment, site: str, head: str | None = None) -> frozenset[NodeOperator]:
-    """The node operator set of a site; with `head` only what it does for the sequence of that stream.
+    """The node operator set of a site; with `head`, only its part of that stream's sequence.
 
-    >>> a, b = (Operator(s, "source", f"n_{s}", details={"stream": s}) for s in "ab")
-    >>> step = Operator("b^a", "step", "n_b", ("a", "b"), {"head": "a", "stream": "b"})
+    >>> a, b = (operators.Source(s, f"n_{s}", stream=s) for s in "ab")
+    >>> more = {"head": "a", "stream": "b", "method": "SP-D", "streams": ("a", "b"), "on": ()}
+    >>> step = operators.Step("b^a", "n_b", ("a", "b"), **more)
     >>> edges = (Edge("a", "b^a", "n_a", "n_b", ("a",), 1, 1), Edge("b", "b^a", "n_b", "n_b", ("b",), 1, 1))
     >>> plan = Deployment((a, b, step), edges)
     >>> for site in plan.sites:
@@ -60,7 +62,7 @@ def node_operators(deployment: Deployment, site: str, head: str | None = None) -
     """
     found: set[NodeOperator] = set()
     for operator in deployment.operators:
-        if operator.site == site and head in (None, operator.details.get("head")):
+        if operator.site == site and head in (None, _head_of(operator)):
             found |= _done(operator)
     for edge in deployment.edges:
         if edge.source_site == site != edge.target_site and head in (None, _head(deployment, edge)):
@@ -68,18 +70,18 @@ def node_operators(deployment: Deployment, site: str, head: str | None = None) -
     return frozenset(found)
 
 
-def _done(operator: Operator) -> set[NodeOperator]:
-    if operator.kind == "step":
-        stream = operator.details["stream"]
-        return {Join((operator.inputs[0], stream)), Update(stream)}
-    if operator.kind == "sink" or len(operator.inputs) < 2:
+def _done(operator: operators.Operator) -> set[NodeOperator]:
+    if isinstance(operator, operators.Step):
+        return {Join((operator.inputs[0], operator.stream)), Update(operator.stream)}
+    if isinstance(operator, operators.Sink) or len(operator.inputs) < 2:
         return set()
     return {Join(operator.inputs), *(Update(i) for i in operator.inputs)}
 
 
 def _head(deployment: Deployment, edge: Edge) -> str | None:
-    """The head for which something is shipped: that of who reads it, or of who sends it to a sink."""
-    for end in (edge.target, edge.source):
-        if (head := deployment.operator(end).details.get("head")) is not None:
-            return str(head)
-    return None
+    """The head for which something is shipped: the reader's head, or the sender's if a sink reads it."""
+    return _head_of(deployment.operator(edge.target)) or _head_of(deployment.operator(edge.source))
+
+
+def _head_of(operator: operators.Operator) -> str | None:
+    return operator.head if isinstance(operator, operators.OneWay) else None

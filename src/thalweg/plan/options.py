@@ -1,4 +1,4 @@
-"""What a command is asked to do, checked, in one object each."""
+"""The checked options of planning and running, and the progress of a run."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from thalweg.catalog.model import Catalog
-from thalweg.plan.document import Plan
-from thalweg.query.model import Query
+if TYPE_CHECKING:
+    from thalweg.catalog.model import Catalog
+    from thalweg.plan.document import Plan
+    from thalweg.query.model import Query
 
 
 class Objective(StrEnum):
-    """What a plan is to keep small."""
+    """The cost that a plan minimises."""
 
     BYTES = "bytes"
     USAGE = "usage"
@@ -32,9 +33,9 @@ class PlanOptions:
 
 @dataclass(frozen=True)
 class Emulated:
-    """What is laid on the way from one site to another, to make it as slow as a network would be.
+    """A delay between two sites that emulates a network link.
 
-    Everything is late by the latency and, at random, by up to `jitter_s` more.
+    Every message is late by the latency and, at random, by up to `jitter_s` more.
     """
 
     source: str
@@ -46,9 +47,9 @@ class Emulated:
 
 @dataclass(frozen=True)
 class Memory:
-    """What the windows of all joins together may take on a machine, in bytes.
+    """The memory budget of all windows together on a machine, in bytes.
 
-    What there is no room for may come out so much later, in microseconds of event time.
+    Results of spilled tuples can come out `delay` microseconds of event time later.
     """
 
     budget: int
@@ -71,7 +72,7 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class Shipped:
-    """What has gone from one site to another: `payload_bytes` in the plan's measure, `bytes` all of it."""
+    """The traffic from one site to another: `payload_bytes` in the plan's measure, `bytes` in all."""
 
     source: str
     target: str
@@ -107,7 +108,7 @@ class Progress:
 
 
 class Reporter(Protocol):
-    """Whom a run tells how it is going."""
+    """Receives the progress of a run."""
 
     def starting(self) -> None: ...
     def batch(self, progress: Progress) -> None: ...

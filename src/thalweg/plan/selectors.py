@@ -1,4 +1,4 @@
-"""Which tuples belong to a part of the key space: by hash bucket, by range, or by a set of values."""
+"""Parts of a key space: by hash bucket, by range, or by a set of values."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
+
+from thalweg.plan.codec import decode
 
 
 @dataclass(frozen=True)
@@ -52,20 +54,13 @@ class Selector:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Selector:
-        """Reads back what `to_json` gave.
+        """Reads the output of `to_json`.
 
         >>> one = Selector(part=2, of=8, buckets=(1, 5))
         >>> Selector.from_json(one.to_json()) == one
         True
         """
-        return cls(
-            part=int(data["part"]),
-            of=int(data.get("of", 0)),
-            buckets=tuple(data.get("buckets", ())),
-            ranges=tuple((low, high) for low, high in data.get("ranges", ())),
-            values=tuple(data.get("values", ())),
-            others=bool(data.get("others", False)),
-        )
+        return decode(cls, data, "a part of the key space")
 
 
 def bucket(value: Any, of: int) -> int:

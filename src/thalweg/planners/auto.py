@@ -1,4 +1,4 @@
-"""`auto`: the cheapest of what the other planners find in the time allowed.
+"""`auto`: the cheapest plan that the other planners find in the time allowed.
 
 The exact planners come first where they can be expected to finish; then the heuristics that take any query.
 """
@@ -6,27 +6,16 @@ The exact planners come first where they can be expected to finish; then the heu
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from thalweg.cost.price import price
 from thalweg.errors import UserError
-from thalweg.planners import (
-    linear_optimal,
-    local,
-    optimal,
-    pmjoin,
-    pmjoin_optimal,
-    semijoin_greedy,
-    simple,
-    streamjoinopt,
-    top_down,
-)
-from thalweg.planners.problem import Found, NotApplicableError, Problem
+from thalweg.planners.search.problem import Found, NotApplicableError, Problem
+from thalweg.planners.table import planner
 
-Plan = Callable[[Problem], Found]
 _SPLIT_S, _NODE_S = 8e-6, 3e-9
-"""About what the recurrence takes for a split, and for each node in it."""
+"""The approximate seconds of the recurrence for a split, and for each node in it."""
 
 
 def plan(problem: Problem) -> Found:
@@ -34,11 +23,11 @@ def plan(problem: Problem) -> Found:
     end = time.perf_counter() + _seconds(problem)
     best: Found | None = None
     least, searched = float("inf"), 0
-    for name, planner, expected_s in _candidates(problem):
+    for name, expected_s in _candidates(problem):
         if best is not None and time.perf_counter() + expected_s > end:
             continue
         try:
-            found = planner(problem)
+            found = planner(name).plan(problem)
         except NotApplicableError:
             continue
         searched += found.searched
@@ -52,13 +41,15 @@ def plan(problem: Problem) -> Found:
     return replace(best, searched=searched)
 
 
-def _candidates(problem: Problem) -> Iterator[tuple[str, Plan, float]]:
+def _candidates(problem: Problem) -> Iterator[tuple[str, float]]:
     """Planners in the order in which they are tried, with the seconds each may take."""
     streams, nodes = len(problem.at), len(problem.network.sites)
     if len({*problem.at, *([problem.target] if problem.target is not None else [])}) == 1:
-        yield "local", local.plan, 0.0
+        yield "local", 0.0
         if not problem.model.work:
             return  # nothing is shipped, so there is nothing to decide
+    from thalweg.planners import optimal  # not before: what arises at one site needs only `local`
+
     exact_s = clusters_s = float("inf")
     if streams <= optimal.MOST:
         splits_s = 3**streams / 2 * _SPLIT_S
@@ -66,17 +57,17 @@ def _candidates(problem: Problem) -> Iterator[tuple[str, Plan, float]]:
         exact_s *= 1 + optimal.tries(problem)
         clusters_s = splits_s + nodes * 1e-3
     if exact_s > 0.2:  # a first plan at once, in case there is no time for the exact one
-        yield "streamjoinopt", streamjoinopt.plan, 0.0
-    yield "optimal", optimal.plan, exact_s
+        yield "streamjoinopt", 0.0
+    yield "optimal", exact_s
     if any(one.values for one in problem.rates.classes):
-        yield "pmjoin-optimal", pmjoin_optimal.plan, exact_s * problem.number("partitions", 16)
-        yield "pmjoin", pmjoin.plan, 0.0
-    yield "linear-optimal", linear_optimal.plan, streams * 2.0 ** min(streams, 1000) * 1e-4
+        yield "pmjoin-optimal", exact_s * problem.number("partitions", 16)
+        yield "pmjoin", 0.0
+    yield "linear-optimal", streams * 2.0 ** min(streams, 1000) * 1e-4
     if exact_s <= 0.2:
-        yield "streamjoinopt", streamjoinopt.plan, 0.0
-    yield "semijoin-greedy", semijoin_greedy.plan, streams**3 * 1e-4
-    yield "top-down", top_down.plan, clusters_s
-    yield "simple", simple.plan, 0.0
+        yield "streamjoinopt", 0.0
+    yield "semijoin-greedy", streams**3 * 1e-4
+    yield "top-down", clusters_s
+    yield "simple", 0.0
 
 
 def _seconds(problem: Problem) -> float:

@@ -1,8 +1,8 @@
-"""`bottom-up`: from the sink's cluster upwards, each level joins what it can see (integrated 3.3).
+"""`bottom-up`: from the sink's cluster upwards, each level joins its available streams (integrated 3.3).
 
-The streams that are available in the sink's cluster and hang together by equalities are joined there. Their
-result stands for them at the next level, where more streams are in sight, and so on until all are. What a
-level decides on its representatives is planned down to real sites as `top-down` does it.
+The streams that are available in the sink's cluster and connected by equalities are joined there. Their
+result replaces them at the next level, where more streams are available, and so on until all are. A level
+plans on its representatives; `top-down`'s planning then finds the real sites.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from functools import cached_property
 
 from thalweg.cost.rates import Rates
 from thalweg.planners.exhaustive import Option
-from thalweg.planners.hierarchy import Hierarchy
-from thalweg.planners.problem import Found, Problem
+from thalweg.planners.search.hierarchy import Hierarchy
+from thalweg.planners.search.problem import Found, Problem
+from thalweg.planners.search.tree import Reused
 from thalweg.planners.top_down import Unit, View, Views
-from thalweg.planners.tree import Reused
 
 
 def plan(problem: Problem) -> Found:
-    """Joins what is in sight at each level."""
+    """Joins the available streams at each level."""
     return climb(problem, lambda stage: True)
 
 

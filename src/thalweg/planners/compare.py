@@ -1,4 +1,4 @@
-"""All planners side by side: what each makes of the same queries."""
+"""All planners side by side on the same queries."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from thalweg.catalog.model import Catalog
-from thalweg.cost.price import MODELS
+from thalweg.cost.objectives import MODELS
 from thalweg.errors import UserError
 from thalweg.plan.document import Plan
 from thalweg.plan.options import PlanOptions
-from thalweg.planners.problem import NotApplicableError
+from thalweg.planners.search.problem import NotApplicableError
 from thalweg.planners.table import NUMBER, PLANNERS, Planner, Session, check_settings
 from thalweg.query.model import Query
 
@@ -21,9 +21,9 @@ ANY_FAMILY = "any"
 
 @dataclass(frozen=True)
 class Compared:
-    """What one planner came to; `distance_percent` is from the least cost of its family.
+    """The result of one planner; `distance_percent` is from the least cost of its family.
 
-    A planner that hands on (family `any`) is measured by the least cost of all; `chose` says whom it took.
+    A planner that delegates (family `any`) is compared with the least cost of all; `chose` names its choice.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Comparison:
 
     @property
     def families(self) -> dict[str, list[Compared]]:
-        """The planners by family, the best of each first; those that hand on come last."""
+        """The planners by family, the best of each first; planners that delegate come last."""
         names = dict.fromkeys(p.family for p in self.planners)
         ordered = sorted(names, key=lambda f: f == ANY_FAMILY)
         return {f: sorted((p for p in self.planners if p.family == f), key=lambda p: p.cost) for f in ordered}
@@ -91,7 +91,7 @@ def compare(queries: Sequence[Query], catalog: Catalog, options: PlanOptions) ->
     _check_keys(options.settings)
     trial = Session(catalog, options)
     for query in queries:
-        trial.problem(query)  # what is wrong for every planner is an error, not sixteen reasons
+        trial.problem(query)  # a mistake that stops every planner is an error, not sixteen reasons
 
     plans: dict[str, Plan] = {}
     refused: list[NotApplicable] = []

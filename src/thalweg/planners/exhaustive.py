@@ -16,10 +16,10 @@ import numpy as np
 from thalweg.cost.keys import Floats
 from thalweg.cost.masks import members
 from thalweg.cost.network import Numbers
-from thalweg.cost.time import join_work
+from thalweg.cost.objectives import join_work
 from thalweg.planners.optimal import cheapest
-from thalweg.planners.problem import Found, NotApplicableError, Problem
-from thalweg.planners.tree import Join, Leaf, Reused, Tree, deploy
+from thalweg.planners.search.problem import Found, NotApplicableError, Problem
+from thalweg.planners.search.tree import Join, Leaf, Reused, Tree, deploy
 
 MOST = 50_000_000
 """Plans beyond which the search takes too long."""
@@ -119,7 +119,7 @@ def histories(count: int) -> Iterator[History]:
 
 @dataclass(frozen=True)
 class Option:
-    """One way to have a set without a new join: what it costs at a site."""
+    """One way to have a set without a new join: its site and its cost."""
 
     tree: Tree
     site: int
@@ -161,7 +161,7 @@ class Search:
         return least[0], self._tree(parts, least[1], least[2])
 
     def _placements(self, masks: Sequence[int], history: History) -> Floats:
-        """What the tree costs for each place of its joins."""
+        """The cost of the tree for each placement of its joins."""
         inputs, axes = len(masks) - len(history), len(history)
         rates, network = self.problem.rates, self.problem.network
         reader = {item: axis for axis, pair in enumerate(history) for item in pair}
@@ -180,7 +180,7 @@ class Search:
         return total
 
     def _source(self, item: int, masks: Sequence[int], reader: dict[int, int], axes: int) -> Floats:
-        """What an input costs where it is read: nothing if another alias of it is read there too."""
+        """The cost of an input where it is read: nothing if another alias of it is read there too."""
         cost = _along(self._arrive(masks[item])[0], (reader[item],), axes)
         for other in range(item):
             if self._same(masks[item], masks[other]):
@@ -207,7 +207,7 @@ class Search:
         return alone and members(other)[0] in self.problem.twins[members(one)[0]]
 
     def _arrive(self, mask: int) -> tuple[Floats, Numbers]:
-        """What it costs to have an input at each site, and which of its options that takes."""
+        """The least cost of having an input at each site, and the option that gives it."""
         if mask not in self._arrivals:
             ways = np.array([o.cost + self._from(o, mask) for o in self.options[mask]])
             self._arrivals[mask] = ways.min(axis=0), ways.argmin(axis=0)

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from thalweg.cost.methods import METHODS, at_source
-from thalweg.planners.problem import Found, NotApplicableError, Problem
-from thalweg.planners.sequences import Plan, Step, StepCosts, deploy
+from thalweg.cost.methods import at_source
+from thalweg.plan.operators import METHODS
+from thalweg.planners.search.problem import Found, NotApplicableError, Problem
+from thalweg.planners.search.sequences import Plan, Step, StepCosts, deploy
 
 SIMPLE = ("SP-S", "SP-D")
 MOST = 64

@@ -2,11 +2,11 @@
 
 Let f[S][v] be the least cost of having a head's join of the set S at site v. With T = S + {j}, j at w,
 
-    f[T][v] = min over j of f[S][v] + what the cheapest -S method costs from v to j
-    f[T][w] = min over u of f[S][u] + what the cheapest -D method costs from u to j
+    f[T][v] = min over j of f[S][v] + cost of the cheapest -S method from v to j
+    f[T][w] = min over u of f[S][u] + cost of the cheapest -D method from u to j
 
 is exact for the papers' additive cost, in 2^m * m states instead of (m - 1)! * 8^(m - 1) sequences
-(`semijoin-exhaustive`). What heads ship alike costs once: `share` starts from these sequences.
+(`semijoin-exhaustive`). A shipment that heads share costs once: `share` starts from these sequences.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from itertools import combinations
 import numpy as np
 
 from thalweg.cost.keys import Floats
-from thalweg.cost.methods import BLOOM, KEYS, METHODS, at_source
+from thalweg.cost.methods import BLOOM, KEYS, at_source
 from thalweg.cost.network import Numbers
 from thalweg.cost.ways import least
 from thalweg.plan.deployment import TUPLES, Edge
+from thalweg.plan.operators import METHODS
 from thalweg.planners.linear_greedy import SIMPLE, greedy
-from thalweg.planners.problem import Found, NotApplicableError, Problem
-from thalweg.planners.sequences import Plan, Shipped, Step, StepCosts, deploy
+from thalweg.planners.search.problem import Found, NotApplicableError, Problem
+from thalweg.planners.search.sequences import Plan, Shipped, Step, StepCosts, deploy
 
 MOST = 12
 """Streams beyond which 2^m sets for each head are too many."""
@@ -35,7 +36,7 @@ GATHERED = 3
 GRAIN = 2.0**-40
 _SP_S, _SP_D = (METHODS.index(m) for m in ("SP-S", "SP-D"))
 _READ = {KEYS: ("SM-S2", "SM-D1"), BLOOM: ("SB-D1",)}
-"""The methods that read what an operator of keys, or of filters, ships."""
+"""The methods that read the output of a keys operator, as keys or as filters."""
 _STAY = [i for i, m in enumerate(METHODS) if at_source(m)]
 _MOVE = [i for i, m in enumerate(METHODS) if not at_source(m)]
 
@@ -53,7 +54,7 @@ def plan(problem: Problem) -> Found:
 
 
 class Family:
-    """What the exact planners have in common: the greedy plans, a table for each head, and `share`."""
+    """Shared by the exact planners: the greedy plans, a table for each head, and `share`."""
 
     def __init__(self, problem: Problem) -> None:
         self.costs = StepCosts(problem)
@@ -68,17 +69,17 @@ class Family:
         return min((self.costs.additive(head, plan[head]) for plan in self.greedy), default=0.0)
 
     def share(self, additive: Plan) -> Plan:
-        """The cheapest plan, by what is really shipped, that re-planning one head at a time finds.
+        """The cheapest plan, by its real shipments, that re-planning one head at a time finds.
 
         The papers' additive cost counts a shipment again for each head that uses it. From the additive
-        optimum, the greedy plans and one that gathers all at a site, each head is planned again where what
-        the others ship is free, as long as the price falls. So no greedy plan is cheaper than the result.
+        optimum, the greedy plans and one that gathers all at a site, each head is planned again with the
+        others' shipments free, as long as the price falls. So no greedy plan is cheaper than the result.
         """
         starts = (additive, *self.greedy, *self._gathered())
         return min((self._falling(start) for start in starts), key=self.costs.price)
 
     def _gathered(self) -> list[Plan]:
-        """What is best if all streams are shipped to one site anyway; the cheapest such plan.
+        """The cheapest plan that ships all streams to one site.
 
         No head alone would pay for that, so planning one head at a time does not find it.
         """
@@ -117,7 +118,7 @@ class Table:
     """All steps that one head can take, from each set of streams and each site.
 
     The sets T = S + {j} of one size make a level, with a row for each T and j. Costs are rounded to a grain
-    far below `about`, what a sequence costs: so sums are exact, and sequences that cost the same do so to
+    far below `about`, the cost of a sequence: so sums are exact, and sequences that cost the same do so to
     the last bit in whatever order their steps are added up.
     """
 
@@ -154,7 +155,7 @@ class Table:
         return found
 
     def best(self, shipped: Shipped | None = None) -> tuple[Step, ...]:
-        """The cheapest sequence, where what is `shipped` already is free.
+        """The cheapest sequence if the shipments in `shipped` are free.
 
         Of equally cheap ones that with the first last site, then the first last stream, the first site
         before it, the first method, and so on towards the head.
@@ -202,7 +203,7 @@ class Table:
         return tuple(reversed(steps))
 
     def _beside(self, shipped: Shipped) -> Floats:
-        """What steps cost beside shipments that are made anyway."""
+        """The costs of steps without shipments that are made anyway."""
         costs, streams, steps = self.costs, self.steps.streams, self.steps
         cost, work = steps.cost.copy(), steps.work
         first = np.flatnonzero((self.before == 1 << self.head) & steps.shared.any(axis=1))

@@ -7,8 +7,8 @@ missing meet in the next.
 
 from __future__ import annotations
 
-from thalweg.planners.problem import Found, NotApplicableError, Problem
-from thalweg.planners.tree import Join, Leaf, Tree, deploy
+from thalweg.planners.search.problem import Found, NotApplicableError, Problem
+from thalweg.planners.search.tree import Join, Leaf, Tree, deploy
 
 
 def plan(problem: Problem) -> Found:

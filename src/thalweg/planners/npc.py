@@ -1,7 +1,7 @@
 """`npc`: `bottom-up` that joins at a level only if that seems to cost no more than to wait (integrated 3.4).
 
-To join now costs Gamma_l, the net present cost: what the join costs within the cluster, and later the way of
-the streams that are not in sight. To wait costs Omega_l: the way of the whole query's results.
+To join now costs Gamma_l, the net present cost: that of the join within the cluster, and later of shipping
+the other streams. To wait costs Omega_l, that of shipping the whole query's results.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from thalweg.planners.bottom_up import Stage, climb
-from thalweg.planners.problem import Found, Problem
+from thalweg.planners.search.problem import Found, Problem
 
 
 def plan(problem: Problem) -> Found:
@@ -20,7 +20,7 @@ def plan(problem: Problem) -> Found:
 def _joins_now(stage: Stage) -> bool:
     omega = _later(stage, stage.views.problem.rates.all)
     gamma = _later(stage, stage.remote)
-    if omega < gamma:  # then it need not be known what the join costs
+    if omega < gamma:  # the join's cost does not matter then
         return False
     return omega >= gamma + sum(view.cost for view in stage.searched)
 
@@ -28,8 +28,8 @@ def _joins_now(stage: Stage) -> bool:
 def _later(stage: Stage, mask: int) -> float:
     """sum over i > l of p_i * lambda(mask) * d_i.
 
-    p_i, the chance that what is missing is found at level i, is the share of the network that comes into
-    sight there, of all that is not in sight at l.
+    p_i, the chance that the missing streams are found at level i, is the share of the network that level i
+    adds, of all that level l lacks.
     """
     hierarchy, network = stage.views.hierarchy, stage.views.problem.network
     size = stage.views.problem.rates.flow(mask).bytes
@@ -37,6 +37,6 @@ def _later(stage: Stage, mask: int) -> float:
     hidden = len(network.sites) - in_sight[0]
     total = 0.0
     for i, (before, now) in enumerate(pairwise(in_sight), start=stage.level + 1):
-        # lambda * d_i; in a model with a fixed part to each shipment, what that much costs on the same way.
+        # lambda * d_i; with fixed costs of shipments, the cost of that amount on the same path.
         total += (now - before) / hidden * network.cost(*hierarchy.farthest(i), size)
     return total

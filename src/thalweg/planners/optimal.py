@@ -15,15 +15,15 @@ import numpy as np
 
 from thalweg.cost.keys import Floats
 from thalweg.cost.masks import mask_of, members
+from thalweg.cost.objectives import join_work
 from thalweg.cost.price import price
 from thalweg.cost.rates import Rates
-from thalweg.cost.time import join_work
 from thalweg.plan.deployment import Deployment
 from thalweg.planners import local, simple, streamjoinopt
-from thalweg.planners.problem import Found, NotApplicableError, Problem
-from thalweg.planners.recurrence import Given, Made, Solved, solve
-from thalweg.planners.reuse import Offer
-from thalweg.planners.tree import Join, Leaf, Reused, Tree, deploy
+from thalweg.planners.search.problem import Found, NotApplicableError, Problem
+from thalweg.planners.search.recurrence import Given, Made, Solved, solve
+from thalweg.planners.search.reuse import Offer
+from thalweg.planners.search.tree import Join, Leaf, Reused, Tree, deploy
 
 MOST = 13
 """Streams beyond which 3^m splits are too many."""
@@ -80,7 +80,7 @@ def tries(problem: Problem) -> int:
 class Exact:
     """The recurrence solved for some units, streams or joins made before, whose join is wanted at `target`.
 
-    `shared` says at which site the aliases of a stream have a copy between them, `extra` what these cost.
+    `shared` is the site at which aliases of a stream share a copy, `extra` the cost of these copies.
     """
 
     units: Sequence[Tree]

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from thalweg.cost.rates import Rates
-from thalweg.planners.partition import Piece, partition, together
-from thalweg.planners.problem import Found, Problem, many_objects
+from thalweg.planners.search.partition import Piece, partition, together
+from thalweg.planners.search.problem import Found, Problem, many_objects
+from thalweg.planners.search.tree import Join, Leaf, Part, Partitioned, Tree, deploy, from_below
 from thalweg.planners.streamjoinopt import optimise
-from thalweg.planners.tree import Join, Leaf, Part, Partitioned, Tree, deploy, from_below
 
 PlanPart = Callable[[Rates, Sequence[Tree], Sequence[int], int | None], tuple[Tree, int]]
 """Plans one part: from its rates, its inputs, their sites and the site where the result is wanted (if it is
@@ -107,7 +107,7 @@ def _find(rates: Rates, tree: Tree) -> list[_Candidate]:
             found.append(here)
             if above is not None:
                 above.children.append(here)
-        # Only a partitioned join that is the very parent of another stands in its way.
+        # A partitioned join excludes another only if it is its direct parent.
         waiting.extend((child, child is inputs[-1], here) for child in inputs)
     return found
 
@@ -131,7 +131,7 @@ def _select(problem: Problem, candidates: list[_Candidate]) -> list[_Candidate]:
     `random` chooses in any order instead, `alternative` among those that the heuristic leaves.
     """
     how = problem.settings.get("selection", "heuristic")
-    # Where no value's own rate is known all parts are alike; such a join must not rule out another.
+    # Without rates of single values all parts are alike; such a join must not rule out another.
     gaining = [c for c in candidates if problem.rates.classes[c.class_].values]
     by_input = sorted(gaining, key=lambda c: -sum(problem.rates.flow(i.mask).bytes for i in c.inputs))
     if how == "random":

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from thalweg.cost.price import price
 from thalweg.cost.rates import Rates
 from thalweg.planners import optimal, pmjoin
-from thalweg.planners.problem import Found, NotApplicableError, Problem
-from thalweg.planners.tree import Tree
+from thalweg.planners.search.problem import Found, NotApplicableError, Problem
+from thalweg.planners.search.tree import Tree
 
 
 def plan(problem: Problem) -> Found:

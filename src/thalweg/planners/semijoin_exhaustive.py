@@ -1,16 +1,17 @@
 """`semijoin-exhaustive`: for each head all orders by all methods (semijoin 4.1).
 
-What `linear-optimal` finds faster, by looking at everything: for small queries, and as a proof.
+`linear-optimal` finds the same plans faster. This one is for small queries, and checks the other.
 """
 
 from __future__ import annotations
 
 import math
 
-from thalweg.cost.methods import METHODS, at_source
+from thalweg.cost.methods import at_source
+from thalweg.plan.operators import METHODS
 from thalweg.planners.linear_optimal import Family, Table
-from thalweg.planners.problem import Found, NotApplicableError, Problem
-from thalweg.planners.sequences import Step, deploy
+from thalweg.planners.search.problem import Found, NotApplicableError, Problem
+from thalweg.planners.search.sequences import Step, deploy
 
 MOST = 2_000_000
 """Sequences beyond which it takes too long."""

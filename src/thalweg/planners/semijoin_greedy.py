@@ -6,10 +6,10 @@ tuples with a match follow.
 
 from __future__ import annotations
 
-from thalweg.cost.methods import METHODS
+from thalweg.plan.operators import METHODS
 from thalweg.planners.linear_greedy import greedy
-from thalweg.planners.problem import Found, Problem
-from thalweg.planners.sequences import StepCosts, deploy
+from thalweg.planners.search.problem import Found, Problem
+from thalweg.planners.search.sequences import StepCosts, deploy
 
 
 def plan(problem: Problem) -> Found:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from thalweg.planners.problem import Found, Problem
-from thalweg.planners.tree import Join, Leaf, deploy
+from thalweg.planners.search.problem import Found, Problem
+from thalweg.planners.search.tree import Join, Leaf, deploy
 
 
 def plan(problem: Problem) -> Found:

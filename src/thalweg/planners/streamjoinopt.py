@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from thalweg.cost.keys import Floats, KeyClass
 from thalweg.cost.masks import members
 from thalweg.cost.rates import LARGEST, Rates
-from thalweg.planners.problem import Found, Problem
-from thalweg.planners.tree import Join, Leaf, Tree, deploy
+from thalweg.planners.search.problem import Found, Problem
+from thalweg.planners.search.tree import Join, Leaf, Tree, deploy
 
 _FEW = 64
 """Up to so many streams, the width of each joined tuple is looked up; beyond, parts are added up."""
@@ -41,7 +41,7 @@ def optimise(rates: Rates, units: Sequence[Tree], at: Sequence[int], *, local_al
 
 @dataclass(slots=True, eq=False)
 class _Stream:
-    """A stream, or what has become of several, at its site.
+    """A stream, or the join of several, at its site.
 
     `keys` has, for each class of equal attributes, how its tuples spread over the values: shares of the
     named ones, and for the others the rest and their number. `part` is its width within a joined tuple.
@@ -74,7 +74,7 @@ def _local(estimates: _Estimates, streams: list[_Stream], *, always: bool) -> li
                 if always or joined.bytes < slow.bytes:
                     slow = joined
                     del left[k]
-                    k = 0 if always else k  # what has grown may reach streams that it could not before
+                    k = 0 if always else k  # a larger join may connect to more streams
                     continue
             k += 1
         done.append(slow)
@@ -82,7 +82,7 @@ def _local(estimates: _Estimates, streams: list[_Stream], *, always: bool) -> li
 
 
 def _allocate(estimates: _Estimates, streams: list[_Stream]) -> list[_Stream]:
-    """Lines 12 to 28: the slowest stream, and who is pending with it, until a site is found for them."""
+    """Lines 12 to 28: the slowest stream, and those pending with it, until a site is found for them."""
     slowest = min(streams, key=lambda s: s.bytes)
     pending, together = [slowest], slowest
     left = [s for s in streams if s is not slowest]
@@ -98,12 +98,12 @@ def _allocate(estimates: _Estimates, streams: list[_Stream]) -> list[_Stream]:
             result = estimates.joined_bytes(together, other)
             to_its_site = sent - there.get(other.site, 0.0) + result
             to_a_third = sent + other.bytes
-            # Eq. 4; with nobody else left there is no third site to wait for.
+            # Eq. 4; without another stream there is no third site to wait for.
             stays = to_its_site <= to_a_third or len(left) == 1
             cost = to_its_site if stays else to_a_third
             if best is None or cost < least:
                 best, least, here = other, cost, stays
-        assert best is not None  # a query hangs together
+        assert best is not None  # a query is connected
         left = [s for s in left if s is not best]
         together = estimates.join(together, best, best.site)
         if here:
@@ -145,7 +145,7 @@ class _Estimates:
         return rate * width if rate < LARGEST else LARGEST * width
 
     def join(self, a: _Stream, b: _Stream, site: int) -> _Stream:
-        """What becomes of two streams."""
+        """The join of two streams."""
         share = self._agree(a, b)
         width = 1.0 if self._equal else self.rates.width(a.mask | b.mask) if self.few else a.part + b.part
         rate = min(share * (a.rate * b.window + b.rate * a.window), LARGEST)

@@ -1,8 +1,8 @@
 """`top-down`: plans on the top level's representatives, then each cluster its own share (integrated 3.2).
 
-The top coordinator decides on a tree with each join at one of its representatives. Joins that hang together
-and were given to one representative are a view, which is planned again within its cluster, one level below,
-and so on down to the sites. Views that others read are planned first, so their real sites are known.
+The top coordinator decides on a tree with each join at one of its representatives. Connected joins at one
+representative are a view, which is planned again within its cluster, one level below, and so on down to the
+sites. Views that others read are planned first, so their real sites are known.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import numpy as np
 
 from thalweg.cost.keys import Floats
 from thalweg.cost.network import Network, Numbers
-from thalweg.cost.time import join_work
+from thalweg.cost.objectives import join_work
 from thalweg.planners.exhaustive import Option, plans
-from thalweg.planners.hierarchy import Hierarchy
 from thalweg.planners.optimal import MOST
-from thalweg.planners.problem import Found, NotApplicableError, Problem
-from thalweg.planners.recurrence import Given, Made, solve
-from thalweg.planners.reuse import Offer
-from thalweg.planners.tree import Join, Leaf, Reused, deploy
+from thalweg.planners.search.hierarchy import Hierarchy
+from thalweg.planners.search.problem import Found, NotApplicableError, Problem
+from thalweg.planners.search.recurrence import Given, Made, solve
+from thalweg.planners.search.reuse import Offer
+from thalweg.planners.search.tree import Join, Leaf, Reused, deploy
 
 MAX_CS = 32
 
@@ -36,7 +36,7 @@ def plan(problem: Problem) -> Found:
 
 @dataclass(frozen=True)
 class Unit:
-    """What a view reads: a stream, or what another view or query yields, at one site or a choice of them."""
+    """An input of a view: a stream or the output of a view or query, at one of some sites."""
 
     mask: int
     options: tuple[Option, ...]
@@ -44,7 +44,7 @@ class Unit:
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Some sites, and what it costs to ship between them."""
+    """Some sites, and the costs of shipping between them."""
 
     network: Network
     sites: Numbers
@@ -77,7 +77,7 @@ class Places:
 class View:
     """A part of the query that one coordinator has planned on the nodes of its cluster.
 
-    `given` says of each set that needs no join what there is, and from which site it comes to each node.
+    `given` has, for each set that needs no join, its source and the site from which it comes to each node.
     """
 
     level: int
@@ -199,7 +199,7 @@ class Views:
         return Unit(tree.mask, (Option(tree, place, 0.0),))
 
     def _derived(self, level: int, nodes: Numbers, units: Sequence[Unit]) -> dict[int, Unit]:
-        """What a cluster's coordinator knows of joins that other queries have made there (3.1.3)."""
+        """The joins of other queries in a cluster, as its coordinator knows them (3.1.3)."""
         at = self.hierarchy.levels[level - 1].representative
         inside = set(nodes.tolist())
         found: dict[int, list[Offer]] = {}
@@ -232,7 +232,7 @@ def _unions(units: Sequence[Unit]) -> list[int]:
 
 
 def _read(node: Made) -> list[Given | Made]:
-    """What is read by the joins that hang together with one and are at the same place."""
+    """The inputs of the joins that are connected with one and at the same place."""
     found: list[Given | Made] = []
     for one in (node.left, node.right):
         found += _read(one) if isinstance(one, Made) and one.node == node.node else [one]

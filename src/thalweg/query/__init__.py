@@ -1,4 +1,4 @@
-"""What is asked: SQL text in; streams, windows and the join graph out."""
+"""Queries: SQL text in; streams, windows and the join graph out."""
 
 from thalweg.query.classes import classes
 from thalweg.query.model import (

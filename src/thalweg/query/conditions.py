@@ -1,4 +1,4 @@
-"""Conditions: split on AND, then told apart into equalities, filters and the rest."""
+"""Conditions: split on AND, then sorted into equalities, filters and the rest."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NO_KEYS = ("map", "variant")
 
 @dataclass
 class Conditions:
-    """A query's conditions, sorted by what they do."""
+    """A query's conditions, by kind."""
 
     equalities: list[Equality] = field(default_factory=list)
     filters: dict[str, list[Expr]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Whether some filters imply another: what passes them all passes it too.
+"""Whether some filters imply another: every tuple that passes them all passes it too.
 
 The answer is yes only where it is certain whatever the columns' types: numbers are compared exactly, strings
 only for equality, since `v > '10'` means one thing for a number and another for a string.
@@ -21,7 +21,7 @@ Constant = Decimal | str
 
 @dataclass(frozen=True)
 class _Range:
-    """What a filter lets pass: values of one column, as an interval or one by one."""
+    """The values of one column that pass a filter, as an interval or one by one."""
 
     column: str
     low: Constant | None = None

@@ -15,7 +15,7 @@ from thalweg.errors import UserError
 Tokens = Sequence[Token]
 
 DEEPEST = 30
-"""Brackets and CASEs in one another; what is deeper would overflow the parser's stack."""
+"""The deepest nesting of brackets and CASEs; more would overflow the parser's stack."""
 
 _OPENING = {TokenType.L_PAREN: ")", TokenType.L_BRACKET: "]", TokenType.L_BRACE: "}"}
 _CLOSING = {TokenType.R_PAREN: ")", TokenType.R_BRACKET: "]", TokenType.R_BRACE: "}"}
@@ -88,7 +88,7 @@ class Lexed:
         return self.quoted(token) or bool(re.fullmatch(r"[^\W\d]\w*|\d+[^\W\d]\w*", token.text))
 
     def ends_operand(self, index: int) -> bool:
-        """Whether an expression may end with this token, so that what follows is no operand."""
+        """Whether an expression may end with this token, so that no operand follows."""
         token = self.at(index)
         if token is None:
             return False
@@ -103,7 +103,7 @@ class Lexed:
     def write(self, start: int, end: int, replaced: dict[int, tuple[int, str]] | None = None) -> str:
         """The text of tokens [start, end) without comments, parts of it replaced by offset."""
         pieces: list[str] = []
-        last = -1  # the offset where what is already written ends
+        last = -1  # the offset up to which the text is written
         for token in self.tokens[start:end]:
             if token.start <= last:
                 continue  # a literal such as 1L is three tokens at one place

@@ -1,4 +1,4 @@
-"""What is asked: streams with windows, the equalities that connect them, what comes out."""
+"""The model of a query: streams with windows, the equalities that connect them, output columns."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ class Query:
     conditions: tuple[Expr, ...]
     outputs: tuple[Output, ...]
     where: str | None = field(default=None, compare=False)
-    """Its file, or what else messages are to call it."""
+    """Its file, or another name for it in messages."""
 
     def __post_init__(self) -> None:
         aliases = self.aliases

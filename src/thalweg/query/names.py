@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from thalweg.catalog.suggest import suggestion
 from thalweg.catalog.types import SparkType, parse_type
 from thalweg.errors import UserError
+from thalweg.names import suggestion
 from thalweg.query.model import RESULT_TIME, quoted
 
 
@@ -22,7 +22,7 @@ class Resolved:
 
     @property
     def name(self) -> str:
-        """What an output column of it is called."""
+        """The default name of an output column that selects it."""
         return self.fields[-1] if self.fields else self.column
 
     @property
@@ -44,7 +44,7 @@ class UnresolvedError(Exception):
 
 @dataclass
 class Scope:
-    """The columns of every alias, by name in lower case; and what USING has made one column."""
+    """The columns of every alias, by name in lower case, and the columns that USING has merged."""
 
     columns: Mapping[str, Mapping[str, str]]  # alias -> column -> type
     merged: dict[str, list[str]] = field(default_factory=dict)  # column -> aliases
@@ -69,7 +69,7 @@ class Scope:
         return self._aliases[name.lower()]
 
     def resolve(self, parts: Sequence[str], *, result_time: bool = False) -> Resolved:
-        """What a dotted name means: alias.column first, then column.field, as in Spark."""
+        """The meaning of a dotted name: alias.column first, then column.field, as in Spark."""
         first, *rest = parts
         alias = self._aliases.get(first.lower())
         if alias is not None and rest and rest[0].lower() in self._columns[alias]:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from thalweg.catalog.suggest import suggestion
 from thalweg.errors import UserError
+from thalweg.names import NAMING, is_name, suggestion
 from thalweg.query.conditions import Conditions, check_key
 from thalweg.query.expressions import parse_tree, read_expression
 from thalweg.query.lexer import Lexed
 from thalweg.query.model import Expr, Input, Output, Query, connected
 from thalweg.query.names import Scope, UnresolvedError
 from thalweg.query.statement import Span, Statement, read_statement
-
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 Schemas = Mapping[str, Mapping[str, str]]
 """The columns of every stream and their Spark SQL types."""
@@ -35,12 +32,8 @@ def parse(text: str, *, name: str, schemas: Schemas, where: str | None = None) -
     ('`b`.`x`', '`b`.`y` > 1')
     """
     where = where or f"query {name}"
-    if not _NAME.fullmatch(name):
-        raise UserError(
-            f"{name[:80]!r} can't be the name of a query",
-            where=where,
-            remedy="use letters, digits and _, and begin with a letter or _",
-        )
+    if not is_name(name):
+        raise UserError(f"{name[:80]!r} can't be the name of a query", where=where, remedy=NAMING)
     try:
         return _parse(text, name, schemas, where)
     except RecursionError:
@@ -178,7 +171,7 @@ def _star(lexed: Lexed, span: Span, scope: Scope) -> list[Output]:
 
 
 def _alias(lexed: Lexed, span: Span) -> tuple[Token | None, Span]:
-    """The name given to an output column, with or without AS, and what it names."""
+    """The name given to an output column, with or without AS, and the tokens that it names."""
     start, end = span
     i = start
     while i < end:

@@ -1,4 +1,4 @@
-"""What a query may not use, by name, and what to use instead."""
+"""SQL that is refused by name, and what to use instead."""
 
 from __future__ import annotations
 

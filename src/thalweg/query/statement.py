@@ -1,4 +1,4 @@
-"""The clauses of a query: what is selected, from which streams, under which conditions."""
+"""The clauses of a query: SELECT, FROM and WHERE."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Statement:
 
 
 def read_statement(text: str, where: str) -> Statement:
-    """Split a query into its clauses; what it has no place for is refused by name."""
+    """Split a query into its clauses; any other clause is refused by name."""
     lexed = lex(text, where)
     while lexed.tokens and lexed.tokens[-1].token_type is TokenType.SEMICOLON:
         lexed.tokens.pop()
@@ -67,7 +67,7 @@ class _Clauses:
         return self.statement
 
     def check_whole(self) -> None:
-        """Refuse what makes it no single SELECT, wherever it stands."""
+        """Refuse anything but a single SELECT, wherever it stands."""
         lexed, first = self.lexed, self.lexed.at(0)
         if first is None:
             raise lexed.error(None, "the query is empty", "write SELECT ... FROM ... WHERE ...")

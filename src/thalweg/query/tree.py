@@ -1,4 +1,4 @@
-"""How a query's joins follow each other: a tree of N-way joins, one for each set of attributes joined on."""
+"""A query's joins as a tree of N-way joins, one for each set of join attributes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Node:
 
 
 def join_tree(aliases: Sequence[str], classes: Classes) -> list[Node]:
-    """The nodes, inputs before those that read them; the last one is the root.
+    """The nodes in topological order; the last one is the root.
 
     Inputs that share the most classes meet first, and all inputs that share the very same ones meet at once.
     So a key of several columns is one join, and a class that covers all streams is one N-way join.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from thalweg.catalog.durations import parse_duration
 from thalweg.errors import UserError
 from thalweg.query.lexer import Lexed
 from thalweg.query.model import Window, WindowKind
+from thalweg.units import parse_duration
 
 HOW = "write a window in brackets: [RANGE 5 MINUTES], [ROWS 100] or [UNBOUNDED]"
 

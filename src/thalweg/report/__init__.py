@@ -14,7 +14,7 @@ SUFFIXES = (".svg", ".png")
 
 
 def check_path(path: Path) -> None:
-    """Refuses a file whose suffix is not that of a picture, before any work is done for it."""
+    """Refuses a file whose suffix is not that of a picture, before any work is done."""
     if path.suffix.lower() not in SUFFIXES:
         raise UserError(
             f"a picture can't be {path.suffix or 'a file without a suffix'}",

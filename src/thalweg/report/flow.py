@@ -1,4 +1,4 @@
-"""What a run has shipped, as a picture: the plan's map, with the bytes and tuples that flowed."""
+"""The traffic of a run as a picture: the plan's map, with the bytes and tuples shipped."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from thalweg import report
 from thalweg.catalog.model import Catalog
 from thalweg.cost.price import shipments
 from thalweg.errors import UserError
+from thalweg.files import whole
 from thalweg.plan.document import Plan
 from thalweg.plan.options import Shipped
 from thalweg.report import texts
@@ -22,7 +23,7 @@ CENTRAL = "every stream whole to one site"
 
 @dataclass(frozen=True)
 class Flow:
-    """What flowed between sites in a run; `central` is what every stream whole to one site would be."""
+    """The traffic of a run; `central` is the payload of shipping every stream whole to one site."""
 
     plan: Plan
     read: Mapping[str, int]
@@ -33,7 +34,7 @@ class Flow:
 
     @classmethod
     def of(cls, plan: Plan, metrics: Mapping[str, Any]) -> Flow:
-        """From what `thalweg run` counted."""
+        """From the counts of `thalweg run`."""
         return cls(
             plan,
             metrics["input_rows"],
@@ -66,7 +67,7 @@ class Flow:
 
 
 def shipped_of(metrics: Mapping[str, Any]) -> tuple[Shipped, ...]:
-    """What went which way, of a run's counts."""
+    """The traffic between sites, from a run's counts."""
     return tuple(
         Shipped(way["from"], way["to"], way["tuples"], way["payload_bytes"], way["bytes"])
         for way in metrics["shipped"]
@@ -76,17 +77,15 @@ def shipped_of(metrics: Mapping[str, Any]) -> tuple[Shipped, ...]:
 def draw(flow: Flow, catalog: Catalog, path: Path) -> None:
     """Writes the picture as SVG or PNG, by the file's suffix; it is there whole or not at all."""
     report.check_path(path)
-    draft = path.with_name(f".{path.name}")
-    report.save(together([drawing(flow, catalog)]), draft)
     try:
-        draft.replace(path)
+        with whole(path) as draft:
+            report.save(together([drawing(flow, catalog)]), draft)
     except OSError as error:
-        draft.unlink(missing_ok=True)
         raise UserError(f"the picture can't be written: {error.strerror}", where=str(path)) from error
 
 
 def drawing(flow: Flow, catalog: Catalog) -> Drawing:
-    """The network with what flowed, and beside that what all streams whole to one site would have been."""
+    """The network with its traffic, beside the traffic of shipping all streams whole to one site."""
     bars = ((f"shipped by {flow.planner}", float(flow.payload)), (CENTRAL, float(flow.central)))
     lines = texts.lines_of(flow.plan, flow.read)
     return laid_out(flow.plan, catalog, _arrows(flow), lines, _titles(flow), texts.volume, bars)
@@ -106,7 +105,7 @@ def _titles(flow: Flow) -> Sequence[Title]:
 
 
 def _arrows(flow: Flow) -> list[texts.Shipped]:
-    """An arrow for each way; what streams are on it, the plan says."""
+    """An arrow for each pair of sites; the streams on it come from the plan."""
     carried: dict[tuple[str, str], dict[str, None]] = {}
     for query in flow.plan.queries:
         for edge in shipments(query.deployment):
@@ -127,4 +126,4 @@ def _label(shipped: Shipped, carried: Mapping[tuple[str, str], Mapping[str, None
 
 
 _NAMES = 3
-"""Shipments of a way that are named; of more, their number is told."""
+"""Shipments that are named on an arrow; if there are more, their number is shown."""

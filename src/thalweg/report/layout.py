@@ -16,7 +16,7 @@ import numpy as np
 from thalweg.catalog.model import Catalog
 from thalweg.cost.keys import Floats
 from thalweg.cost.network import Network
-from thalweg.cost.price import MODELS
+from thalweg.cost.objectives import MODELS
 from thalweg.report.texts import Line, Shipped
 
 LIST_FONT, LABEL_FONT = 8.0, 7.0
@@ -30,7 +30,7 @@ _POINTS = 61
 
 @dataclass(eq=False)
 class Box:
-    """A site on the map: its name and what is done there; without a name, a dot."""
+    """A site on the map: its name and its operators; without a name, a dot."""
 
     site: str
     lines: tuple[Line, ...]
@@ -81,7 +81,7 @@ def text_width(text: str, size: float, *, bold: bool = False) -> float:
 def positions(sites: Sequence[str], catalog: Catalog) -> Floats:
     """Where sites lie: by classical scaling of their latencies, or on a circle where these are all equal."""
     n = len(sites)
-    network = Network.of(catalog, MODELS["usage"])  # what a byte a second uses of a path is its latency
+    network = Network.of(catalog, MODELS["usage"])  # a path's length is its latency
     apart = network.among([network.number[s] for s in sites], 1.0)
     known = np.isfinite(apart)
     apart = np.where(known, apart, 1.5 * apart[known].max(initial=0.0))

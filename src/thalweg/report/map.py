@@ -13,7 +13,7 @@ import numpy as np
 from thalweg import report
 from thalweg.catalog.model import Catalog
 from thalweg.cost.keys import Floats
-from thalweg.cost.price import MODELS
+from thalweg.cost.objectives import MODELS
 from thalweg.plan.document import Plan
 from thalweg.report.layout import LABEL_FONT, LINE, LIST_FONT, Arrow, Box, label, place, route, text_width
 from thalweg.report.texts import MOST_COLOURS, Line, Shipped, amount, lines_of, number, shipped_by
@@ -59,7 +59,7 @@ def laid_out(
     said: Callable[[float], str],
     bars: Sequence[tuple[str, float]] = (),
 ) -> Drawing:
-    """A drawing of what is shipped between the sites of a plan; `said` puts an amount of it in words."""
+    """A drawing of the shipments between the sites of a plan; `said` formats an amount."""
     sites = _sites(plan, catalog, shipped)
     boxes = {s: Box(s, tuple(lines.get(s, ())), s in lines or len(sites) <= FEW_SITES) for s in sites}
     place(list(boxes.values()), catalog)
@@ -102,7 +102,7 @@ def _sites(plan: Plan, catalog: Catalog, shipped: Sequence[Shipped]) -> list[str
 
 
 def _titles(plan: Plan) -> list[Title]:
-    """What is drawn: a line for each query, with the colour of its arrows, and the total."""
+    """The legend: a line for each query, with the colour of its arrows, and the total."""
     unit = MODELS[plan.objective].unit
     queries = plan.queries
     if len(queries) == 1:
@@ -120,7 +120,7 @@ def _titles(plan: Plan) -> list[Title]:
 
 @dataclass(eq=False)
 class Drawing:
-    """What was laid out, to be put on a figure. `bars` are sums to compare, each with what it is."""
+    """A layout, ready to be drawn on a figure. `bars` are labelled sums to compare."""
 
     catalog: Catalog
     boxes: dict[str, Box]

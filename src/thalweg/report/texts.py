@@ -1,4 +1,4 @@
-"""What pictures of plans and of runs say: a line for each operator at its site, a label for each shipment."""
+"""The texts of pictures: a line for each operator at its site, a label for each shipment."""
 
 from __future__ import annotations
 
@@ -7,23 +7,35 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from thalweg.cost.price import shipments
-from thalweg.plan.deployment import TUPLES, Edge, Operator
+from thalweg.plan.deployment import TUPLES, Edge
 from thalweg.plan.document import Plan
+from thalweg.plan.operators import (
+    KINDS,
+    Join,
+    Keys,
+    OneWay,
+    Operator,
+    Reuse,
+    Sink,
+    Source,
+    Split,
+    Step,
+    Widen,
+)
 
 MOST_LINES = 12
-"""Lines at one site; what is beyond is counted."""
+"""The most lines at one site; the rest are counted."""
 _LABEL_LINES = 3
 _NAMES = 5
-"""Streams that are named in a line; of more, their number is told."""
+"""The most streams that a line names; if there are more, it has their number."""
 MOST_COLOURS = 8
-"""Queries that can be told apart by colour."""
-_ORDER = ("source", "widen", "reuse", "filter", "split", "step", "join", "sink")
-_BETWEEN = _ORDER.index("step")  # where other kinds stand
+"""The most queries that have a colour each."""
+_ORDER = tuple(KINDS)
 
 
 @dataclass(frozen=True)
 class Shipped:
-    """All that a query ships from one site to another: `size` is bytes a second, or those of a whole run."""
+    """All shipments of a query from one site to another: `size` is bytes a second, or bytes of a run."""
 
     source: str
     target: str
@@ -34,7 +46,7 @@ class Shipped:
 
 @dataclass(frozen=True)
 class Line:
-    """What is done at a site, of which kind that is, and with which stream, if it is a source."""
+    """A line for an operator: its kind, its text and, for a source, its stream."""
 
     kind: str
     text: str
@@ -42,7 +54,7 @@ class Line:
 
 
 def lines_of(plan: Plan, read: Mapping[str, int] | None = None) -> dict[str, list[Line]]:
-    """What is done at each site, in the order of the data's way; the same said twice is said once.
+    """The lines of each site, sources first; equal lines of several queries are one.
 
     `read` is how many tuples of each stream a run has read.
     """
@@ -51,7 +63,7 @@ def lines_of(plan: Plan, read: Mapping[str, int] | None = None) -> dict[str, lis
     for query in plan.queries:
         own: dict[str, Counter[Line]] = {}
         for operator in query.deployment.operators:
-            stream = str(operator.details.get("stream", "")) if operator.kind == "source" else ""
+            stream = operator.stream if isinstance(operator, Source) else ""
             line = Line(operator.kind, _line(operator, query.query if several else ""), stream)
             own.setdefault(operator.site, Counter())[line] += 1
         for site, lines in own.items():
@@ -63,7 +75,7 @@ def lines_of(plan: Plan, read: Mapping[str, int] | None = None) -> dict[str, lis
 
 
 def shipped_by(plan: Plan) -> list[Shipped]:
-    """What each query ships between any two sites, beside what it uses of others."""
+    """The shipments of each query between any two sites, without those that it reuses."""
     apart = len(plan.queries) <= MOST_COLOURS
     found: dict[tuple[str, str, int], list[Edge]] = {}
     for nth, query in enumerate(plan.queries):
@@ -74,7 +86,7 @@ def shipped_by(plan: Plan) -> list[Shipped]:
 
 
 def amount(bytes_per_s: float) -> str:
-    """Bytes a second as people read them.
+    """Bytes a second with a unit.
 
     >>> amount(0.0696), amount(54.03), amount(12_345_678)
     ('0.0696 bytes/s', '54.03 bytes/s', '12.35 MB/s')
@@ -83,7 +95,7 @@ def amount(bytes_per_s: float) -> str:
 
 
 def volume(size: float) -> str:
-    """Bytes as people read them.
+    """Bytes with a unit.
 
     >>> volume(0), volume(999), volume(52_024), volume(3e9)
     ('0 bytes', '999 bytes', '52.02 kB', '3 GB')
@@ -95,7 +107,7 @@ def volume(size: float) -> str:
 
 
 def saving(shipped: float, central: float) -> str:
-    """How what was shipped compares with shipping every stream whole to one site.
+    """Compares shipped bytes with those of shipping every stream whole to one site.
 
     >>> saving(52_024, 793_392), saving(30, 20), saving(0, 8), saving(8, 0)
     ('15.3 times less', '1.5 times more', 'less', 'no less')
@@ -122,28 +134,26 @@ def names(those: tuple[str, ...], what: str = "streams") -> str:
 
 
 def _line(operator: Operator, query: str) -> str:
-    details = operator.details
-    if operator.kind == "source":
-        stream = str(details.get("stream", operator.id))
-        filtered = ", filtered" if details.get("filters") else ""
-        return f"source {stream}" + (f" as {operator.id}" if operator.id != stream else "") + filtered
-    if operator.kind == "split":
-        return f"split {names(operator.inputs)}"
-    if operator.kind == "sink":
-        return f"sink {details.get('query', operator.id)}"
-    if "operator" in details:
-        return f"{operator.kind} {details['operator']} of {details.get('query', '')}"
-    if operator.kind == "filter":
-        return "filter" + (f" ({query})" if query else "")
-    if {"head", "stream"} <= details.keys():
-        how = f" {operator.kind}" if operator.kind != "step" else ""
-        return f"head {details['head']}:{how} {details['stream']}" + (
-            f" by {details['method']}" if "method" in details else ""
-        )
-    streams = tuple(map(str, details.get("streams", ()))) or (operator.id,)
-    method = f" {details['method']}" if "method" in details else ""
-    kind = "bloom" if details.get("bloom") else operator.kind
-    return f"{kind}{method} {names(streams)}" + (f" ({query})" if query else "")
+    whose = f" ({query})" if query else ""
+    match operator:
+        case Source():
+            alias = f" as {operator.id}" if operator.id != operator.stream else ""
+            return f"source {operator.stream}{alias}" + (", filtered" if operator.filters else "")
+        case Split():
+            return f"split {names(operator.inputs)}"
+        case Sink():
+            return f"sink {operator.query}"
+        case Reuse() | Widen():
+            return f"{operator.kind} {operator.operator} of {operator.query}"
+        case OneWay():
+            how = f" {operator.kind}" if not isinstance(operator, Step) else ""
+            return f"head {operator.head}:{how} {operator.stream} by {operator.method}"
+        case Keys():
+            return f"{'bloom' if operator.bloom else 'keys'} {names(operator.streams)}{whose}"
+        case Join():
+            return f"join {names(operator.streams)}{whose}"
+        case _:
+            return f"{operator.kind}{whose}"
 
 
 def _counted(line: Line, read: Mapping[str, int]) -> Line:
@@ -157,7 +167,7 @@ def _shortened(lines: Counter[Line]) -> list[Line]:
         which = names(tuple(one.text.removeprefix("sink ") for one in sinks), "queries")
         lines = Counter({one: n for one, n in lines.items() if one not in sinks})
         lines[Line("sink", f"sink {which}")] = 1
-    ordered = sorted(lines, key=lambda one: _ORDER.index(one.kind) if one.kind in _ORDER else 3)
+    ordered = sorted(lines, key=lambda one: _ORDER.index(one.kind))
     found = [
         Line(one.kind, one.text + (f" in {lines[one]}" if one.kind == "split" else f" ×{lines[one]}"))
         if lines[one] > 1
@@ -171,7 +181,7 @@ def _shortened(lines: Counter[Line]) -> list[Line]:
 
 
 def _label(edges: list[Edge]) -> tuple[str, ...]:
-    """What an arrow carries: for each set of streams its bytes, parts of the key space together."""
+    """The label of an arrow: the bytes of each set of streams, parts of the key space together."""
     size: dict[str, float] = {}
     for edge in edges:
         what = names(edge.streams) if edge.carries == TUPLES else f"{edge.carries} of {names(edge.streams)}"

@@ -18,7 +18,9 @@ class Stream:
 
     key: np.ndarray
     at: np.ndarray
-    columns: tuple[np.ndarray, ...] = ()  # what is stored of each tuple beside its place in the stream
+    columns: tuple[
+        np.ndarray, ...
+    ] = ()  # the stored columns of each tuple, other than its place in the stream
 
     def __len__(self) -> int:
         return len(self.key)

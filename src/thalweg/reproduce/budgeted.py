@@ -1,7 +1,7 @@
-"""Trees of joins that have too little memory, run on a clock of arrivals: who has how many results when.
+"""Trees of joins with too little memory, run on a clock of arrivals: the number of results over time.
 
 An operator of two inputs that flushes at random is an XJoin. All plans of an experiment get the same bytes; a
-plan shares them out among its operators by what each would hold in the end.
+plan divides them among its operators in proportion to their final windows.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from pathlib import Path
 
 import numpy as np
 
-from thalweg.kernel.budget import fixed_bytes
 from thalweg.kernel.nway import Delta, InputSpec
-from thalweg.kernel.overflow import Joined, OverflowJoin, Policy
 from thalweg.kernel.spill import SpillFolder
 from thalweg.reproduce.arrivals import Batch
 from thalweg.reproduce.outcome import Tell
+from thalweg.reproduce.overflow_join.budget import fixed_bytes
+from thalweg.reproduce.overflow_join.join import Joined, OverflowJoin, Policy
 
-_TICK_BYTES = 8  # what the join keeps of a tuple beside what it is told to
+_TICK_BYTES = 8  # bytes of a tuple that the join adds to its stored columns
 _PARTITIONS = 16
 
 
@@ -110,7 +110,7 @@ class BudgetedTree:
         return self.join.counters.written + sum(c.written for c in self.children if c is not None)
 
     def _fed(self, step: Callable[[BudgetedTree], Iterator[Joined]]) -> Iterator[Joined]:
-        """What comes of the results that a step of the operators below has."""
+        """Joins the results of a step of the operators below."""
         for i, child in enumerate(self.children):
             if child is not None:
                 for found in step(child):

@@ -14,7 +14,7 @@ _COLOURS = ("#1b6ca8", "#e09f3e", "#2a9d8f", "#c1121f", "#8e6bb0", "#7f5539")
 
 
 def write(outcome: Outcome, out: Path) -> list[Path]:
-    """Writes what was measured as CSV and as a picture."""
+    """Writes the measurements as CSV and as a picture."""
     table, picture = out / f"{outcome.name}.csv", out / f"{outcome.name}.png"
     try:
         out.mkdir(parents=True, exist_ok=True)

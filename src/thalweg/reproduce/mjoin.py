@@ -1,4 +1,4 @@
-"""What the experiments of MJoin (Viglas, Naughton and Burger 2003) share: the paper's own measured costs."""
+"""Shared by the experiments of MJoin (Viglas, Naughton and Burger 2003): the paper's measured costs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ HASH_S, MOVE_S, COMP_S = 1.75e-7, 4.27e-7, 4.91e-8
 
 
 def paper_seconds(work: Counters) -> float:
-    """What counted work would take at the costs of table 3.
+    """The seconds of counted work at the costs of table 3.
 
     >>> round(paper_seconds(Counters(hashes=185_000, moves=185_000, comparisons=1_500_000)), 3)
     0.185

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from thalweg.kernel.overflow import Policy
 from thalweg.reproduce.arrivals import Stream, batches, poisson, size, specs, spread
 from thalweg.reproduce.budgeted import Op, Timeline, needed, timed
 from thalweg.reproduce.outcome import Claim, Outcome, Panel, Tell, thinned
+from thalweg.reproduce.overflow_join.join import Policy
 
 NAME = "mjoin-fig11"
 SIZES = (100_000, 100_000, 200_000)
@@ -18,7 +18,7 @@ MJOIN = "MJoin"
 HIGH, LOW = "XJoin tree, fluctuating high: (S1 S2) S3", "XJoin tree, fluctuating low: (S1 S3) S2"
 _BATCHES = 400
 _PARTS = 12  # of the time, four in each third
-_CLOSE = 0.02  # what is flushed is random: counts closer than this are taken for the same
+_CLOSE = 0.02  # flushing is random: counts closer than this are the same
 
 
 def streams(scale: float) -> list[Stream]:

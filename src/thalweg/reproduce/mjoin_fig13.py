@@ -26,7 +26,7 @@ Traces = dict[str, Trace]
 
 @dataclass(frozen=True)
 class Case:
-    """How many join values there are, how many tuples are pushed at a time, what share of all is."""
+    """How many join values there are, how many tuples are pushed at a time, the share of all tuples used."""
 
     values: int
     batch: int

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from thalweg.kernel.overflow import Policy
 from thalweg.reproduce.arrivals import Stream, batches, poisson, size, specs, spread
 from thalweg.reproduce.budgeted import Op, Timeline, needed, timed
 from thalweg.reproduce.outcome import Claim, Outcome, Panel, Tell, thinned
+from thalweg.reproduce.overflow_join.join import Policy
 
 NAME = "mjoin-fig15"
 KEYS, REPEATED = 10_000, 10  # S1 and S4 have so many tuples, the others so many times as many

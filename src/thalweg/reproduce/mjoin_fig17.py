@@ -138,7 +138,7 @@ def _setting(scale: float, slow: dict[str, float]) -> tuple[str, ...]:
 
 
 def _spelled(shape: Shape) -> str:
-    """A plan as people write it: ((S1 S2) S3)."""
+    """A plan as text: ((S1 S2) S3)."""
     return f"S{shape + 1}" if isinstance(shape, int) else f"({' '.join(_spelled(part) for part in shape)})"
 
 

@@ -21,7 +21,7 @@ WORST_ORDER, CHOSEN = "MJoin, S2 wholly first", "MJoin, chosen while it runs"
 PAPER = {TREE: (185_000, 1_500_000), RIGHT: (35_000, 1_656_727), WRONG: (35_000, 2_004_639)}
 """Hashes (and moves, which are as many) and comparisons of table 1."""
 
-_BATCH = 50  # tuples that are pushed together: few, so that nearly each meets what came before it
+_BATCH = 50  # tuples that are pushed together: few, so that nearly each meets all earlier ones
 
 Sequences = tuple[tuple[int, ...], ...]
 
@@ -54,7 +54,7 @@ def meetings(inputs: Sequence[Stream]) -> np.ndarray:
 
 
 def sequences(met: np.ndarray, *, right: bool) -> Sequences:
-    """For each input the others, those that its tuples meet least often first; or last."""
+    """The probing sequence of each input: the others, the most selective first or last."""
     n = len(met)
     return tuple(
         tuple(sorted((j for j in range(n) if j != i), key=lambda j: met[i, j], reverse=not right))

@@ -1,4 +1,4 @@
-"""What an experiment has found: the paper's claims beside what was measured, a table and curves."""
+"""The outcome of an experiment: the paper's claims beside the measurements, a table and curves."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 Tell = Callable[[str], None]
-"""Who is told how far an experiment has come."""
+"""Receives the progress of an experiment."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What a paper says, what was measured, and whether it holds.
+    """A claim of the paper, the measurement, and whether the claim holds.
 
-    `why` is why it does not hold, if so; `note` is to be known of it in any case.
+    `why` is the reason if it does not hold; `note` is a remark in any case.
     """
 
     text: str
@@ -44,7 +44,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Panel:
-    """One diagram: curves over the same axis, with marks at some of its places; `marked` says what for."""
+    """One diagram: curves over the same axis, with marks at some places; `marked` is their meaning."""
 
     title: str
     x_label: str
@@ -64,7 +64,7 @@ class Bars:
 
 @dataclass(frozen=True)
 class Outcome:
-    """All that one experiment has found; `setting` says what was run, and what of it is not the paper's."""
+    """The outcome of one experiment; `setting` describes it and names its differences from the paper's."""
 
     name: str
     title: str

@@ -20,7 +20,7 @@ from thalweg.reproduce.outcome import Tell
 
 
 class Plan(Protocol):
-    """What can be replayed: one join, or a tree of them."""
+    """A plan that can be replayed: one join, or a tree of them."""
 
     @property
     def counters(self) -> Counters: ...
@@ -69,7 +69,7 @@ def replay_all(
 ) -> list[Trace]:
     """Every plan over all batches, several times in turn.
 
-    A batch's time is the least of its repeats: what other work on the machine adds is never negative.
+    A batch's time is the least of its repeats: other work on the machine can only add to it.
     """
     seen: dict[str, list[Trace]] = {name: [] for name in plans}
     for turn in range(repeats):

@@ -19,7 +19,7 @@ from thalweg.operators.cache import OwnCache
 from thalweg.operators.chain import Bucket, Shipped, call
 from thalweg.operators.output import Late, Report, Results
 from thalweg.operators.pack import WALL
-from thalweg.operators.program import Program
+from thalweg.operators.program import Program, Unchanged
 from thalweg.operators.state import Cache, MemoryStore
 from thalweg.wire.message import Message
 from thalweg.wire.parcel import Kind, Parcel
@@ -69,6 +69,7 @@ class SimulatedHost:
     traffic: dict[Way, Traffic] = field(default_factory=dict)
     programs: dict[int, Program] = field(default_factory=dict)
     number: int = 0
+    _unchanged: Unchanged = field(default_factory=Unchanged)
 
     @property
     def waiting(self) -> dict[Way, int]:
@@ -100,11 +101,13 @@ class SimulatedHost:
             sent, _ = self._run(messages)
             for way in list(sent)[:crash_after]:
                 self._publish(way, sent[way])
+            self._unchanged = Unchanged()
             self.stores = before
             self.caches.clear()
         sent, found = self._run(messages)
         for way, parcels in sent.items():
-            self._publish(way, parcels)
+            if worth := self._unchanged.left_out(self.program, parcels):
+                self._publish(way, worth)
         for out in found:
             if isinstance(out, Results):
                 self.results.setdefault(out.query, []).append(out.batch)

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
 
-from thalweg.catalog.durations import parse_duration
-from thalweg.catalog.sizes import parse_size
 from thalweg.errors import UserError
+from thalweg.plan.gathered import gathered
 from thalweg.query import parse
 from thalweg.query.model import RESULT_TIME, Equality, Expr, Input, Output, Query, Window, WindowKind
-from thalweg.spark.host import compiled, joined
+from thalweg.spark.host import compiled, fixed, flow, partitions_of, with_limit
 from thalweg.spark.late import LateFiles
+from thalweg.spark.results import reports, result_rows, results
 from thalweg.spark.session import prepare
 from thalweg.spark.typing import stream_info
-from thalweg.spark.unpack import Direct, reports, results
+from thalweg.spark.worker import forget_at_exit
+from thalweg.units import parse_duration, parse_size
 
 
 def join(
@@ -144,9 +146,9 @@ def _run(
         )
     kinds = {df.isStreaming for df in streams.values()}
     if len(kinds) != 1:
-        live = [a for a, df in streams.items() if df.isStreaming]
+        streaming = [a for a, df in streams.items() if df.isStreaming]
         raise UserError(
-            f"some streams are live ({', '.join(live)}) and others are static",
+            f"some streams are live ({', '.join(streaming)}) and others are static",
             where=query.where,
             remedy="give all as streaming or all as static DataFrames",
         )
@@ -165,17 +167,25 @@ def _run(
     ]
     schemas = {name: df.schema for name, df in streams.items()}
     _same_clock(spark, {name: schemas[name][times[name]].dataType for name in streams})
-    job = compiled(spark, [query], infos, schemas, keep_late=late is not None)
-    files = None if late is None else LateFiles(Path(late).absolute(), schemas)
-    if kinds == {False}:
-        return results(joined(job, streams), job.queries[0], 0, schemas, None)
-    direct = Direct.of(job.queries, schemas)
-    spill = None
-    if memory is not None:
+    at = dict.fromkeys(streams, "here")
+    made = compiled(spark, [(query, gathered(query))], infos, schemas, at, keep_late=late is not None)
+    live = kinds == {True}
+    if memory is not None and live:
         # Nothing waits on disk: nobody would say that it may come out when the streams fall silent.
-        job, spill = job.limited(memory[0], 0), memory[1]
-    flow = joined(job, streams, late=files, direct=direct, spill=spill)
-    return results(flow.observe("thalweg", reports(direct, schemas)), job.queries[0], 0, schemas, direct)
+        made = with_limit(made, memory[0], 0)
+    output = result_rows(made.results, schemas, packed=not live)
+    hosting = replace(
+        fixed(made),
+        partitions=partitions_of(spark),
+        late=None if late is None else LateFiles(Path(late).absolute(), schemas),
+        spill=None if memory is None else str(memory[1]),
+    )
+    if live:
+        forget_at_exit(spark)
+    found = flow(made, streams, hosting, output)
+    if live:
+        found = found.observe("thalweg", reports())
+    return results(found, made.results[0], 0, output)
 
 
 def _check_streams(streams: object, where: str) -> None:

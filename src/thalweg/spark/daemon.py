@@ -14,10 +14,10 @@ from pyspark.daemon import manager
 
 from thalweg.kernel.keys import buckets, combine, split, words
 from thalweg.kernel.nway import Delta, InputSpec, NWayJoin
-from thalweg.programs.bloom import contains, make
+from thalweg.operators.bloom import contains, make
 from thalweg.spark.worker import settle
 
-LOADED = ("thalweg.spark.sites", "thalweg.spark.delivery", "thalweg.spark.lists")
+LOADED = ("thalweg.spark.calls", "thalweg.spark.inbox")
 """What workers run, and by that all that they need."""
 
 

@@ -11,11 +11,9 @@ import uuid
 from pathlib import Path
 from typing import IO, Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from thalweg.errors import UserError
 from thalweg.plan.options import RunOptions
+from thalweg.spark.sinks.parquet import ParquetSink
 from thalweg.spark.tally import Tally
 
 
@@ -26,7 +24,6 @@ class Folder:
         self.path = path
         self.own = path / "_thalweg"
         self.checkpoint = self.own / "checkpoint"
-        self.control = self.own / "control"
         self.spill = self.own / "spill"
         self.metrics_file = path / "metrics.json"
         self._lock: IO[str] | None = None
@@ -42,7 +39,7 @@ class Folder:
                 remedy="name a new or empty folder",
             )
         try:
-            self.control.mkdir(parents=True, exist_ok=True)
+            self.own.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UserError(f"can't create {self.path}: {error.strerror}", where="--out") from None
         self._claim()
@@ -79,7 +76,6 @@ class Folder:
                 shutil.rmtree(file)
             else:
                 file.unlink(missing_ok=True)
-        self.control.mkdir()
 
     def _claim(self) -> None:
         self._lock = (self.own / "lock").open("a")
@@ -119,37 +115,21 @@ class Folder:
             remedy="end that process first",
         )
 
-    def clear(self, batch: int) -> None:
-        """Remove what an earlier attempt at this batch has left."""
-        for file in [*self.path.glob(f"results/*/{batch:09d}-*"), *self.path.glob(f"late/*/{batch:09d}-*")]:
+    def clear_late(self, batch: int) -> None:
+        """Remove the late tuples that an earlier attempt at this batch has left."""
+        for file in self.path.glob(f"late/*/{batch:09d}-*"):
             file.unlink()
 
-    def draft(self, query: str) -> Path:
-        return self.own / "draft" / query
-
-    def publish(self, query: str, batch: int) -> None:
-        """Move the files Spark has written for a batch to where readers look."""
-        draft = self.draft(query)
-        for n, file in enumerate(sorted(draft.glob("*.parquet"))):
-            if pq.read_metadata(file).num_rows:
-                file.replace(self.path / "results" / query / f"{batch:09d}-{n:04d}.parquet")
-        shutil.rmtree(draft, ignore_errors=True)
-
-    def ensure_results(self, query: str, schema: pa.Schema) -> None:
-        """At least one file, so that readers find the columns even where there is no result."""
-        target = self.path / "results" / query
-        target.mkdir(parents=True, exist_ok=True)
-        if not any(target.glob("*.parquet")):
-            draft = target / ".schema"
-            pq.write_table(schema.empty_table(), draft)
-            draft.replace(target / "schema.parquet")
+    def sink(self, query: str) -> ParquetSink:
+        """Where the results of a query go."""
+        return ParquetSink(self.path / "results" / query, self.own / "draft" / query)
 
     def metrics(self) -> dict[str, Any] | None:
         return json.loads(self.metrics_file.read_text()) if self.metrics_file.exists() else None
 
     def tally(self) -> Tally:
         file = self.own / "tally.json"
-        return Tally(**json.loads(file.read_text())) if file.exists() else Tally()
+        return Tally.from_json(json.loads(file.read_text())) if file.exists() else Tally()
 
     def save_tally(self, tally: Tally) -> None:
         write(self.own / "tally.json", json.dumps(tally.to_json()))

@@ -1,306 +1,264 @@
-"""Hosts operator programs on Structured Streaming: pack, join in stages, unpack."""
+"""Hosts the sites of an application on Structured Streaming: one streaming query for all of them.
+
+    streams ─ pack ─┐                  ┌ results, late tuples
+                    ├─ stages of key ──┤
+    inbox ──────────┘   groups         └ drafts ─> exchanges ─> inbox, of the next batch
+
+Its inputs are the sites' own streams and one inbox for all parcels that are sent to them. What it runs is
+data: workers read the program of their batch, so another program can take over between two batches. The Spark
+query is tied to the queries (the columns and conditions that Spark evaluates) and to the number of stages,
+not to a plan.
+"""
 
 from __future__ import annotations
 
-import time
 import uuid
-from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
-import pandas as pd
-import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from thalweg.kernel.spill import SpillFolder
-from thalweg.plan.document import Plan
-from thalweg.programs.cache import OwnCache
-from thalweg.programs.compile import compile_job
-from thalweg.programs.job import Job, QueryPlan, StreamInfo, StreamPlan
-from thalweg.programs.join import JoinProgram
-from thalweg.programs.local import MemoryStore
-from thalweg.programs.pack import PackSpec, pack_batch
-from thalweg.programs.packet import Kind, Packet, merge
-from thalweg.programs.spec import JoinSpec
+from thalweg.compile.compiler import Compiled, Selection, compile_plan
+from thalweg.compile.inputs import ResultPlan, StreamInfo
+from thalweg.compile.placement import Shape
+from thalweg.errors import UserError
+from thalweg.exchange.drafts import Drafts
+from thalweg.exchange.files import FileExchanges
+from thalweg.exchange.links import Link
+from thalweg.exchange.log import Sent
+from thalweg.exchange.parcel_file import CONTROL, Edge
+from thalweg.operators.output import Report
+from thalweg.operators.pack import WALL
+from thalweg.operators.program import Program, Unchanged
+from thalweg.operators.spec import JoinSpec, ProbeSpec
+from thalweg.plan.deployment import Deployment
 from thalweg.query.model import Query
-from thalweg.spark.exchange import Sent
-from thalweg.spark.folder import write
+from thalweg.spark.calls import packer, static
+from thalweg.spark.inbox import Inbox, InboxOptions
 from thalweg.spark.late import LateFiles
-from thalweg.spark.packets import ARROW, frame, labels, parse, record_batch
-from thalweg.spark.parcels import Edge
-from thalweg.spark.schema import PACKET
+from thalweg.spark.messages import labels
+from thalweg.spark.processor import Hosting, KeyGroups
+from thalweg.spark.programs import Programs
+from thalweg.spark.results import ResultRows
+from thalweg.spark.schema import MESSAGE
 from thalweg.spark.typing import typed_query
-from thalweg.spark.unpack import Direct
-from thalweg.spark.worker import cache_of, check_place, forget_at_exit, settle
-
-_FLUSH_ROWS, _FLUSH_BYTES = 1 << 20, 1 << 28  # of a partition, about so much is held before it is packed
-KEY = t.StructType([t.StructField("k", t.LongType())])
-VALUE = t.StructType([t.StructField("v", t.BinaryType())])
-
-
-class MapStore:
-    """An operator's state in a MapState of Spark."""
-
-    def __init__(self, state: Any) -> None:
-        self._state = state
-
-    def get(self, key: int) -> bytes | None:
-        row = self._state.getValue((key,))
-        return None if row is None else bytes(row[0])
-
-    def put(self, key: int, value: bytes) -> None:
-        self._state.updateValue((key,), (value,))
-
-    def remove(self, key: int) -> None:
-        self._state.removeKey((key,))
-
-
-class Processor(StatefulProcessor):
-    """What Spark calls for each group of packets; what is done with them is for `packets` to say."""
-
-    def __init__(self, partitions: int, late: LateFiles | None, direct: Direct | None) -> None:
-        self.partitions, self._late = partitions, late
-        self._frames = direct.frames if direct is not None else frames_of
-
-    @abstractmethod
-    def packets(self, group: int, packets: Iterator[Packet], store: MapStore) -> Iterator[Packet]:
-        """What comes out for the packets of a group."""
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        settle()
-        self._state = handle.getMapState("thalweg", KEY, VALUE)
-
-    def handleInputRows(  # noqa: N802
-        self,
-        key: Any,
-        rows: Iterator[pd.DataFrame],
-        timerValues: Any,  # noqa: N803
-    ) -> Iterator[pd.DataFrame]:
-        group = int(key[0])
-        packets = self.packets(group, parse(rows, group), MapStore(self._state))
-        yield from self._frames(self._keep_late(packets, group))
-
-    def _keep_late(self, packets: Iterable[Packet], group: int) -> Iterator[Packet]:
-        for part, out in enumerate(packets):
-            if out.kind == Kind.LATE and out.batch is not None and self._late is not None:
-                self._late.write(out.port, out.batch, group, part)
-                yield replace(out, batch=None)
-            else:
-                yield out
-
-    def close(self) -> None:
-        """Nothing to let go: what is cached stays for the next batch."""
-
-
-class _Joins(Processor):
-    """Gives each group of packets to the program of its join; others pass through to a later stage."""
-
-    def __init__(self, job: str, specs: Mapping[int, JoinSpec], spill: Path | None, *hosting: Any) -> None:
-        super().__init__(*hosting)
-        self._job, self._specs, self._spill = job, specs, spill
-
-    def packets(self, group: int, packets: Iterator[Packet], store: MapStore) -> Iterator[Packet]:
-        spec = self._specs.get(group)
-        if spec is None:
-            return packets
-        check_place(group, self.partitions)
-        cache = cache_of(self._job, group, spec)
-        return JoinProgram(spec).call(packets, store, cache, spill_of(self._spill, group))
-
-
-def spill_of(spill: Path | None, group: int) -> SpillFolder | None:
-    """Where a bucket's tuples go that memory has no room for. They are state: apart for each checkpoint."""
-    if spill is None:
-        return None
-    context = TaskContext.get()
-    query = context and context.getLocalProperty("sql.streaming.queryId")
-    return SpillFolder(spill / (query or "query") / str(group))
-
-
-def frames_of(packets: Iterable[Packet]) -> Iterator[pd.DataFrame]:
-    """Packets as frames of the packet schema, each in its own."""
-    return (frame([packet]) for packet in packets)
+from thalweg.spark.worker import forget_at_exit
+from thalweg.wire.parcel import Kind, Parcel
 
 
 def compiled(
     spark: SparkSession,
-    queries: Sequence[Query],
+    queries: Sequence[tuple[Query, Deployment]],
     infos: Sequence[StreamInfo],
     schemas: Mapping[str, t.StructType],
+    at: Mapping[str, str],
     *,
     keep_late: bool,
-    plan: Plan | None = None,
-) -> Job:
-    """The queries as operators, one bucket a partition. A stream's number is its place in `infos`.
-
-    With a plan they join as it says.
-    """
+    shape: Shape | None = None,
+    begin: Mapping[str, int] | None = None,
+    generation: int = 0,
+) -> Compiled:
+    """The plans of some queries, compiled for this session: a bucket for each of its partitions."""
     partitions = partitions_of(spark)
-    return compile_job(
-        [typed_query(spark, q, schemas) for q in queries],
+    return compile_plan(
+        [(typed_query(spark, query, schemas), deployment) for query, deployment in queries],
         {i.name: i for i in infos},
+        at,
         buckets=partitions,
-        labels=lambda n: labels(n, partitions),
+        labels=lambda place, count: labels(place, count, partitions),
         keep_late=keep_late,
-        deployments=[q.deployment for q in plan.queries] if plan is not None else (),
+        shape=shape,
+        begin=begin,
+        generation=generation,
     )
 
 
+def limited(program: Program, budget: int, delay: int) -> Program:
+    """A program whose windows take no more memory than this, or what stands in the way."""
+    for operator in program.operators:
+        if isinstance(operator.spec, ProbeSpec):
+            raise UserError(
+                f"a memory budget is not possible with probe sequences ({operator.name})",
+                remedy="choose a planner of the families tree or partitioned, such as --planner optimal",
+            )
+        if isinstance(operator.spec, JoinSpec) and operator.spec.held:
+            raise UserError(
+                "a memory budget is not possible with windows of rows",
+                where=operator.name.split(".", 1)[0],
+                remedy="their size is in the query: leave the budget out, or use RANGE windows",
+            )
+    return program.limited(budget, delay)
+
+
 def partitions_of(spark: SparkSession) -> int:
-    """How many buckets the session shuffles into."""
+    """How many partitions the session shuffles into."""
     return int(str(spark.conf.get("spark.sql.shuffle.partitions")))
 
 
-def packed(job: Job, frames: Mapping[str, DataFrame], stage: int) -> list[DataFrame]:
-    """The packets of the streams that enter at a stage."""
-    return [_pack(plan, frames[plan.stream]) for plan in job.streams if plan.stage == stage]
-
-
-def _pack(plan: StreamPlan, stream: DataFrame) -> DataFrame:
-    selected = stream.selectExpr(*(f"{sql} AS `{name}`" for sql, name in plan.select))
-    return selected.mapInArrow(_packer(plan.pack), PACKET)
-
-
-Arrow = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-
-
-def _packer(spec: PackSpec) -> Arrow:
-    return packer(lambda batch: pack_batch(spec, batch, time.time_ns() // 1000))
-
-
-def packer(packets: Callable[[pa.RecordBatch], Iterable[Packet]]) -> Arrow:
-    """Rows of one partition of a stream become few fat packets."""
-
-    def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
-        held: list[pa.RecordBatch] = []
-        count = size = 0
-        for batch in batches:
-            if batch.num_rows:
-                held.append(batch)
-                count += batch.num_rows
-                size += batch.nbytes
-            if count >= _FLUSH_ROWS or size >= _FLUSH_BYTES:
-                yield from emit(held)
-                held, count, size = [], 0, 0
-        if held:
-            yield from emit(held)
-
-    def emit(held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for packet in packets(merge(held)):
-            yield record_batch([packet])
-
-    return pack
-
-
-def joined(
-    job: Job,
+def flow(
+    compiled: Compiled,
     frames: Mapping[str, DataFrame],
-    *,
-    late: LateFiles | None = None,
-    direct: Direct | None = None,
-    ends: DataFrame | None = None,
-    spill: Path | None = None,
+    hosting: Hosting,
+    output: ResultRows,
+    inbox: DataFrame | None = None,
 ) -> DataFrame:
-    """All that comes out of the last stage. `ends` brings packets that end the streams.
-
-    `spill` is the folder for what memory has no room for, where there is a limit.
-    """
+    """All that comes out of the last stage: results and reports."""
     streaming = all(f.isStreaming for f in frames.values())
-    if streaming:
-        forget_at_exit(next(iter(frames.values())).sparkSession)
-    spark = next(iter(frames.values())).sparkSession
-    name, partitions = uuid.uuid4().hex, partitions_of(spark)
-    flow: DataFrame | None = None
-    for number, specs in enumerate(job.stages):
-        parts = ([flow] if flow is not None else []) + packed(job, frames, number)
-        parts += [ends] if ends is not None and number == 0 else []
-        together = parts[0]
-        for part in parts[1:]:
-            together = together.union(part)
-        groups = together.groupBy("group")
+    clock = any(p.max_ahead is not None for p in compiled.program.streams) or any(
+        getattr(o.spec, "idle", None) is not None for o in compiled.program.operators
+    )
+    found = inbox
+    for stage in range(1, compiled.shape.stages + 1):
+        entering = [s for s in compiled.selections if compiled.shape.entries.get(s.stream, 1) == stage]
+        parts = [_packed(s, frames[s.stream], hosting.programs, clock) for s in entering]
+        for part in parts:
+            found = part if found is None else found.union(part)
+        assert found is not None
+        last = output if stage == compiled.shape.stages else None
+        schema = MESSAGE if last is None else last.schema
+        groups = found.groupBy("group")
         if streaming:
-            last = direct if number + 1 == len(job.stages) else None
-            flow = groups.transformWithStateInPandas(
-                _Joins(f"{name}-{number}", specs, spill, partitions, late, last),
-                last.schema if last is not None else PACKET,
-                outputMode="Append",
-                timeMode="None",
-            )
+            processor = KeyGroups(hosting, stage, last)
+            found = groups.transformWithStateInPandas(processor, schema, outputMode="Append", timeMode="None")
         else:
-            flow = groups.applyInArrow(_static(specs), PACKET)
-    assert flow is not None
-    return flow
+            found = groups.applyInArrow(static(hosting.programs, stage, last), schema)
+    assert found is not None
+    return found
 
 
-_END, _IDLE = "end", "idle"
-"""What a control file says: all streams have ended, or nothing has come for a while."""
+def _packed(selection: Selection, rows: DataFrame, programs: Programs, clock: bool) -> DataFrame:
+    """The rows of a stream as messages."""
+    columns = [f"{sql} AS `{name}`" for sql, name in selection.columns]
+    if clock:  # Spark's clock of the batch: a repeat must judge alike
+        columns.append(f"unix_micros(current_timestamp()) AS `{WALL}`")
+    return rows.selectExpr(*columns).mapInArrow(packer(programs, selection.stream), MESSAGE)
+
+
+def fixed(compiled: Compiled) -> Hosting:
+    """The hosting of a program that stays as it is, without a folder; for the Python interface."""
+    return Hosting(uuid.uuid4().hex, Programs(None, compiled.program.to_json()), 0)
 
 
 @dataclass
-class OneSite:
-    """A job whose streams and joins are all at one site: joins follow each other within a batch."""
+class SparkHost:
+    """The sites of a run. `root` is the folder of their exchanges and programs."""
 
     spark: SparkSession
-    job: Job
-    control: Path
+    compiled: Compiled
+    root: Path
+    run: str
+    sites: tuple[str, ...]
     spill: Path
+    links: Mapping[str, Link] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.programs = Programs(str(self.root / "programs"))
+        self.exchanges = FileExchanges(self.root / "exchange", self.run, self.links)
+        self.drafts = Drafts(self.root / "exchange", self.run)
+        self._unchanged = Unchanged()
+        self._writers = ThreadPoolExecutor(8, "thalweg-publish")
 
     @property
-    def queries(self) -> Sequence[QueryPlan]:
-        return self.job.queries
+    def results(self) -> Sequence[ResultPlan]:
+        return self.compiled.results
 
     @property
     def must_end(self) -> bool:
-        """Whether results may wait for event time to pass, so that it must be said that it will."""
-        return self.job.held
+        """Whether anything waits for event time to pass, so that it must be said that it will."""
+        return self.compiled.program.waits
 
-    def flow(self, frames: Mapping[str, DataFrame], late: LateFiles, direct: Direct | None) -> DataFrame:
-        """All that comes out of the joins."""
-        told = ends(self.spark, self.job, str(self.control)) if self.job.held else None
-        return joined(self.job, frames, late=late, direct=direct, ends=told, spill=self.spill)
+    @property
+    def has_inbox(self) -> bool:
+        """Whether anything comes to the sites beside their own streams."""
+        return len(self.sites) > 1 or self.must_end or bool(self.compiled.program.shipments)
+
+    def settle(self) -> None:
+        """Write down the program; a run that goes on keeps to the one it began with."""
+        written = self.programs.first()
+        if written is None:
+            self.programs.put(0, self.compiled.program)
+        elif written != self.compiled.program.to_json():
+            raise UserError(
+                "is not what this thalweg makes of the run's plan",
+                where=str(self.root / "programs"),
+                remedy="start the run in a new folder",
+            )
+
+    def check(self, sent: Mapping[str, int]) -> None:
+        """Whether all is there that was sent; were the last of it gone, nothing else would tell."""
+        for name, seq in sent.items():
+            exchange = self.exchanges.over(Edge.named(name))
+            if exchange.last() < seq:
+                raise UserError(
+                    "is missing", where=str(exchange.path(seq)), remedy="start the run in a new folder"
+                )
+
+    def flow(self, frames: Mapping[str, DataFrame], late: LateFiles, output: ResultRows) -> DataFrame:
+        """All that comes out of the operators, and their reports."""
+        forget_at_exit(self.spark)
+        hosting = Hosting(
+            self.run,
+            self.programs,
+            partitions_of(self.spark),
+            late,
+            str(self.root / "exchange"),
+            str(self.spill),
+        )
+        inbox = None
+        if self.has_inbox:
+            self.spark.dataSource.register(Inbox)
+            options = InboxOptions(
+                self.root / "exchange", self.run, self.sites, str(self.programs.folder), self.links
+            )
+            inbox = self.spark.readStream.format(Inbox.name()).options(**options.texts()).load()
+        return flow(self.compiled, frames, hosting, output, inbox)
+
+    def publish(self, batch: int, report: Report) -> dict[Edge, Sent]:
+        """Send what the operators of a batch have drafted; a repeat sends nothing twice."""
+        names: dict[Edge, list[str]] = defaultdict(list)
+        for draft in report.drafts:
+            names[Edge.named(draft.split(".")[1])].append(draft)
+        program = self.programs.at(batch)
+        parcels = {
+            edge: self._unchanged.left_out(program, program.settled(self.drafts.gather(drafts)))
+            for edge, drafts in sorted(names.items(), key=lambda item: item[0].name)
+        }
+        going = {self.exchanges.over(edge): found for edge, found in parcels.items() if found}
+        # Making a file durable is waiting for the disk, some milliseconds each: all edges wait at once.
+        sent = self._writers.map(lambda one: one[0].publish(batch, one[1]), going.items())
+        published = {exchange.edge: one for exchange, one in zip(going, sent, strict=True)}
+        if names:
+            self.drafts.clear(batch)
+        return published
+
+    def switch(self, batch: int, compiled: Compiled) -> None:
+        """Let another program take over after a batch that is being published.
+
+        The operators of the one before are told to end, and finish what is on its way to them.
+        """
+        if compiled.shape != self.compiled.shape or compiled.selections != self.compiled.selections:
+            raise ValueError("another Spark query is needed for this program")
+        self.programs.put(batch + 1, compiled.program.after(self.programs.at(batch)))
+        self.compiled = compiled
+        self._tell(Kind.END, ending=True)
 
     def end(self) -> None:
         """Tell all streams that they have ended."""
-        write(self.control / "end.txt", _END)
+        self._tell(Kind.END)
 
-    def idle(self) -> None:
-        """Tell all operators that nothing has come for a while."""
-        write(self.control / f"{_IDLE}-{uuid.uuid4().hex}.txt", _IDLE)
+    def hurry(self) -> None:
+        """Tell all operators that tuples on disk have waited long enough."""
+        self._tell(Kind.HURRY)
 
-    def publish(self, batch: int, said: Iterable[str]) -> dict[Edge, Sent]:
-        """Nothing leaves the site."""
-        return {}
-
-
-def ends(spark: SparkSession, job: Job, folder: str) -> DataFrame:
-    """Packets that tell every operator what files in the folder say."""
-    groups = [g for stage in job.stages for g in stage]
-
-    def tell(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for said in {text for batch in batches for text in batch.column(0).to_pylist()}:
-            kind = Kind.END if said == _END else Kind.IDLE
-            for g in groups:
-                yield record_batch([Packet(g, 0, kind, 0, None, 0)])
-
-    files = spark.readStream.option("cleanSource", "delete").text(folder)  # a long run says it often
-    return files.coalesce(1).mapInArrow(tell, PACKET)
+    def _tell(self, kind: Kind, *, ending: bool = False) -> None:
+        control = self.exchanges.over(CONTROL)
+        control.publish(control.last(), [Parcel(int(ending), kind, 0, None, 0)])
 
 
-def _static(specs: Mapping[int, JoinSpec]) -> Any:
-    def run(key: tuple[Any, ...], table: pa.Table) -> pa.Table:
-        group = int(key[0].as_py())
-        spec = specs.get(group)
-        if spec is None:
-            return table
-        # One batch is the whole stream: nothing is late, and at its end everything is known.
-        packets = [*parse([table.to_pandas()], group), Packet(group, 0, Kind.END, 0, None, 0)]
-        out = list(JoinProgram(spec).call(packets, MemoryStore(), OwnCache()))
-        return pa.Table.from_batches([record_batch([p]) for p in out], schema=ARROW)
-
-    return run
+def with_limit(compiled: Compiled, budget: int, delay: int) -> Compiled:
+    """The same, with a limit to the memory of its windows."""
+    return replace(compiled, program=limited(compiled.program, budget, delay))

@@ -8,69 +8,40 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
-import pyarrow as pa
 from pyspark.sql import types as t
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 
-from thalweg.programs.parcel import Parcel
-from thalweg.spark.exchange import Exchange, Exchanges, FileExchanges
-from thalweg.spark.links import Link, links_of, links_text
-from thalweg.spark.parcels import CONTROL, Edge, is_site
+from thalweg.exchange.files import FileExchanges
+from thalweg.exchange.links import Link, links_of, links_text
+from thalweg.exchange.log import Exchange, Exchanges
+from thalweg.exchange.parcel_file import CONTROL, Edge, is_site
+from thalweg.spark.programs import Programs
+from thalweg.spark.schema import MESSAGE
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 LIMIT = 128 << 20
 """How many bytes a batch takes in at most, as long as no single file has more."""
 
-_FLUSH = 32 << 20  # bytes of a record batch; far below what an Arrow column can hold
+_TASK = 4 << 20  # so many bytes are worth a task of their own, which costs Spark some 20 ms
 _SLICE_S = 0.1  # how long something that arrives earlier than what is waited for stays unseen at most
-
-SCHEMA = t.StructType(
-    [
-        t.StructField("edge", t.StringType()),
-        t.StructField("seq", t.LongType()),
-        t.StructField("stream", t.StringType()),
-        t.StructField("kind", t.IntegerType()),
-        t.StructField("n", t.LongType()),
-        t.StructField("bound", t.LongType()),
-        t.StructField("wall", t.LongType()),
-        t.StructField("payload", t.LongType()),
-        t.StructField("data", t.BinaryType()),
-    ]
-)
-_ARROW = pa.schema(
-    [
-        ("edge", pa.string()),
-        ("seq", pa.int64()),
-        ("stream", pa.string()),
-        ("kind", pa.int32()),
-        ("n", pa.int64()),
-        ("bound", pa.int64()),
-        ("wall", pa.int64()),
-        ("payload", pa.int64()),
-        ("data", pa.binary()),
-    ]
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Arrived(Parcel):
-    """A parcel that has arrived, and where."""
-
-    edge: str = ""
-    seq: int = 0
 
 
 @dataclass(frozen=True)
 class InboxOptions:
-    """What an inbox is told: the folder of all exchanges, the run, and the sites it is the inbox of."""
+    """What an inbox is told: the folders of exchanges and programs, the run, and the sites it serves."""
 
     root: Path
     run: str
     sites: tuple[str, ...]
+    programs: str
     links: Mapping[str, Link] = field(default_factory=dict)
     limit: int = LIMIT
 
@@ -87,6 +58,7 @@ class InboxOptions:
             "root": str(self.root),
             "run": self.run,
             "sites": ",".join(self.sites),
+            "programs": self.programs,
             "links": links_text(self.links),
             "limit": str(self.limit),
         }
@@ -95,18 +67,19 @@ class InboxOptions:
     def parse(texts: Mapping[str, str]) -> InboxOptions:
         """The inverse of `texts`."""
         sites = tuple(name for name in texts["sites"].split(",") if name)
-        links = links_of(texts.get("links", "{}"))
-        return InboxOptions(Path(texts["root"]), texts["run"], sites, links, int(texts.get("limit", LIMIT)))
+        links, limit = links_of(texts.get("links", "{}")), int(texts.get("limit", LIMIT))
+        return InboxOptions(Path(texts["root"]), texts["run"], sites, texts["programs"], links, limit)
 
 
 class Inbox(DataSource):
-    """The data source. A subclass that turns parcels into other rows overrides `name`, `schema` and `rows`.
+    """The data source.
 
         spark.dataSource.register(Inbox)
-        spark.readStream.format(Inbox.name()).options(**InboxOptions(root, run, sites).texts()).load()
+        options = InboxOptions(root, run, sites, programs).texts()
+        spark.readStream.format(Inbox.name()).options(**options).load()
 
-    A query must use the frame once: for each use Spark makes a reader of its own, and what one of them has
-    committed is gone for the others.
+    A query must use the frame once: for each use Spark makes a reader of its own, and files that one of them
+    has committed are gone for the others.
     """
 
     @classmethod
@@ -114,41 +87,26 @@ class Inbox(DataSource):
         return "thalweg_inbox"
 
     def schema(self) -> t.StructType:
-        return SCHEMA
-
-    def rows(self, parcels: Iterator[Arrived]) -> Iterator[pa.RecordBatch]:
-        """What Spark is given for the parcels of one edge, in their order; called in a worker."""
-        held: list[Arrived] = []
-        size = 0
-        for parcel in parcels:
-            held.append(parcel)
-            size += len(parcel.data)
-            if size >= _FLUSH:
-                yield _batch(held)
-                held, size = [], 0
-        if held:
-            yield _batch(held)
-
-    def exchanges(self, options: InboxOptions) -> Exchanges:
-        """Where the parcels come from; all that knows of files."""
-        return FileExchanges(options.root, options.run, options.links)
+        return MESSAGE
 
     def streamReader(self, schema: t.StructType) -> InboxReader:  # noqa: N802 (Spark's name)
-        return InboxReader(self, InboxOptions.parse(self.options))
+        options = InboxOptions.parse(self.options)
+        return InboxReader(options, FileExchanges(options.root, options.run, options.links))
 
 
-def _batch(parcels: Sequence[Arrived]) -> pa.RecordBatch:
-    columns = {name: [getattr(p, name) for p in parcels] for name in _ARROW.names}
-    return pa.RecordBatch.from_pydict(columns, schema=_ARROW)
-
-
-@dataclass(frozen=True)
-class Files(InputPartition):
-    """What one task reads: the files of an edge after one number up to another."""
+class Span(NamedTuple):
+    """The files of an edge after one number, up to another."""
 
     edge: str
     after: int
     upto: int
+
+
+@dataclass(frozen=True)
+class Files(InputPartition):
+    """What one task reads."""
+
+    spans: tuple[Span, ...]
 
 
 class InboxReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -156,13 +114,12 @@ class InboxReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(
         self,
-        inbox: Inbox,
         options: InboxOptions,
+        exchanges: Exchanges,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self.inbox, self.options, self.clock, self.sleep = inbox, options, clock, sleep
-        self.exchanges = inbox.exchanges(options)
+        self.options, self.exchanges, self.clock, self.sleep = options, exchanges, clock, sleep
         self.draining = False
         self._parent = os.getppid()
 
@@ -224,19 +181,44 @@ class InboxReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return upto
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[Files]:
-        return [
-            Files(edge, start.get(edge, 0), upto) for edge, upto in end.items() if upto > start.get(edge, 0)
+        spans = [
+            Span(edge, start.get(edge, 0), upto) for edge, upto in end.items() if upto > start.get(edge, 0)
         ]
+        tasks: list[list[Span]] = []
+        room = 0
+        for span in spans:
+            size = sum(
+                self.exchange(span.edge).sent(seq).bytes for seq in range(span.after + 1, span.upto + 1)
+            )
+            if room < size or not tasks:
+                tasks.append([])
+                room = _TASK
+            tasks[-1].append(span)
+            room -= size
+        return [Files(tuple(task)) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Files)
-        return self.inbox.rows(self._parcels(partition))
+        """What arrives, as messages for the operators that read it; called in a worker."""
+        # Spark also loads this class into processes that only plan batches, and starts them anew each time:
+        # what takes seconds to load is loaded where parcels are read.
+        from thalweg.spark.messages import record_batch
+        from thalweg.spark.programs import batch_number
+        from thalweg.spark.worker import settle
 
-    def _parcels(self, files: Files) -> Iterator[Arrived]:
-        exchange = self.exchange(files.edge)
-        for seq in range(files.after + 1, files.upto + 1):
-            for p in exchange.read(seq):
-                yield Arrived(p.stream, p.kind, p.n, p.bound, p.wall, p.payload, p.data, files.edge, seq)
+        assert isinstance(partition, Files)
+        settle()
+        programs = Programs(self.options.programs)
+        program = programs.at(batch_number())
+        for edge, after, upto in partition.spans:
+            exchange = self.exchange(edge)
+            for seq in range(after + 1, upto + 1):
+                sender = None if edge == CONTROL.name else programs.at(exchange.sent(seq).batch)
+                for parcel in exchange.read(seq):
+                    if sender is None:
+                        found = program.told(parcel.kind, parcel.wall, ending=bool(parcel.shipment))
+                    else:
+                        found = program.arriving(parcel, sender)
+                    yield from (record_batch([message]) for message in found)
 
     def commit(self, end: dict[str, int]) -> None:
         """Spark says this once a batch is in its commit log; a batch that is only planned starts after it."""

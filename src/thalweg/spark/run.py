@@ -14,27 +14,23 @@ from typing import Any
 
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, Observation, SparkSession
-from pyspark.sql import functions as fn
 
+from thalweg.compile.inputs import StreamInfo
 from thalweg.errors import UserError
+from thalweg.exchange.links import Link
+from thalweg.exchange.parcel_file import Edge
+from thalweg.operators.output import Report
 from thalweg.plan.document import Plan
 from thalweg.plan.options import Progress, Reporter, RunOptions
-from thalweg.programs.job import StreamInfo
 from thalweg.query.model import Query
 from thalweg.spark.folder import Folder, write
-from thalweg.spark.host import OneSite, compiled
+from thalweg.spark.host import SparkHost, compiled, with_limit
 from thalweg.spark.late import LateFiles
-from thalweg.spark.links import Link
-from thalweg.spark.packets import NONE
-from thalweg.spark.parcels import Edge
 from thalweg.spark.reasons import in_our_words
-from thalweg.spark.schema import PACKET
+from thalweg.spark.results import reports, result_rows, results
 from thalweg.spark.session import session
-from thalweg.spark.sites import SiteHost, planned
 from thalweg.spark.sources import info_of, live, schema_of
 from thalweg.spark.tally import Tally
-from thalweg.spark.typing import arrow_schema
-from thalweg.spark.unpack import Direct, counts, reports, results
 
 
 def run(options: RunOptions, reporter: Reporter) -> dict[str, Any]:
@@ -131,7 +127,8 @@ class _Run:
         infos = [info_of(streams[name]) for name in names]
         self.host = self._host(infos)
         self.late = LateFiles(self.folder.path / "late", self.schemas)
-        self.direct = Direct.of(self.host.queries, self.schemas)
+        self.output = result_rows(self.host.results, self.schemas)
+        self.sinks = [self.folder.sink(plan.query.name) for plan in self.host.results]
         self._prepare_results()
         (self.folder.path / "late").mkdir(exist_ok=True)
         self.earlier_s = (self.folder.metrics() or {}).get("elapsed_s", 0.0)
@@ -152,37 +149,34 @@ class _Run:
         self.reporter.close()
         return metrics
 
-    def _host(self, infos: Sequence[StreamInfo]) -> OneSite | SiteHost:
-        """What runs the plan: a single site's joins are best done within a batch."""
+    def _host(self, infos: Sequence[StreamInfo]) -> SparkHost:
+        """What runs the plan."""
         queries, plan, memory = self.options.queries, self.options.plan, self.options.memory
-        if len({site for q in plan.queries for site in q.deployment.sites}) == 1:
-            job = compiled(self.spark, queries, infos, self.schemas, keep_late=True, plan=plan)
-            if memory is not None:
-                job = job.limited(memory.budget, memory.delay)
-            return OneSite(self.spark, job, self.folder.control, self.folder.spill)
         at = {name: self.options.catalog.streams[name].site for name in self.schemas}
-        deployed = planned(self.spark, queries, plan, infos, self.schemas, at)
+        planned = list(zip(queries, (q.deployment for q in plan.queries), strict=True))
+        made = compiled(self.spark, planned, infos, self.schemas, at, keep_late=True)
+        if memory is not None:
+            made = with_limit(made, memory.budget, memory.delay)
         links = {
             Edge(e.source, e.target).name: Link(e.latency_s, e.bytes_per_s, e.jitter_s)
             for e in self.options.emulated
         }
-        budget = None if memory is None else memory.budget
-        host = SiteHost(
-            self.spark, deployed, self.folder.own, self.settled["run"], links, self.folder.spill, budget
+        sites = tuple(self.options.catalog.sites)
+        host = SparkHost(
+            self.spark, made, self.folder.own, self.settled["run"], sites, self.folder.spill, links
         )
         host.settle()
         host.check(self.folder.tally().sent)
         return host
 
     def _prepare_results(self) -> None:
-        empty = self.spark.createDataFrame([], self.direct.schema if self.direct else PACKET)
-        for number, plan in enumerate(self.host.queries):
-            schema = results(empty, plan, number, self.schemas, self.direct).schema
-            self.folder.ensure_results(plan.query.name, arrow_schema(schema))
+        empty = self.spark.createDataFrame([], self.output.schema)
+        for number, (plan, sink) in enumerate(zip(self.host.results, self.sinks, strict=True)):
+            sink.prepare(results(empty, plan, number, self.output))
 
     def _stream(self, frames: dict[str, DataFrame]) -> bool:
         """Run until the sources are exhausted; False when told to stop before."""
-        flow = self.host.flow(frames, self.late, self.direct)
+        flow = self.host.flow(frames, self.late, self.output)
         writer = flow.writeStream.foreachBatch(self._sink).option(
             "checkpointLocation", str(self.folder.checkpoint)
         )
@@ -213,60 +207,56 @@ class _Run:
             return
         if time.monotonic() - min(self.waiting.values()) > memory.delay / 1e6:
             self.waiting.clear()  # until buckets say that something waits still
-            self.host.idle()
+            self.host.hurry()
 
-    def _hear_of_waiting(self, found: Mapping[str, int]) -> None:
-        """Buckets to which a batch brings nothing say nothing; what waits there does so still."""
-        for bucket in (k for k in found if k.startswith("waiting_")):
+    def _hear_of_waiting(self, report: Report) -> None:
+        """Buckets to which a batch brings nothing say nothing; tuples that wait there still do."""
+        for bucket, rows in report.waiting.items():
             self.waiting.pop(bucket, None)
-            if found[bucket]:
+            if rows:
                 self.waiting[bucket] = time.monotonic()
 
-    def _sink(self, packets: DataFrame, batch: int) -> None:
+    def _sink(self, flow: DataFrame, batch: int) -> None:
         try:
-            self._publish(packets, batch)
+            self._publish(flow, batch)
         except Exception as error:
             self.failed = error
             raise
 
-    def _publish(self, packets: DataFrame, batch: int) -> None:
+    def _publish(self, flow: DataFrame, batch: int) -> None:
         """Publish one batch. A repeat after a crash comes with the same number and replaces what is there."""
         begun = time.monotonic()
-        self.folder.clear(batch)
-        several = len(self.host.queries) > 1
+        self.folder.clear_late(batch)
+        for sink in self.sinks:
+            sink.clear(batch)
+        several = len(self.sinks) > 1
         if several:
-            packets = packets.persist()
+            flow = flow.persist()
         watched = Observation("thalweg")
-        observed = packets.observe(watched, reports(self.direct, self.schemas))
+        observed = flow.observe(watched, reports())
         written: dict[str, int] = {}
-        for number, plan in enumerate(self.host.queries):
-            self.writing, name = number, plan.query.name
-            count = Observation(f"rows-{name}")
-            source = observed if number == 0 else packets
-            rows = results(source, plan, number, self.schemas, self.direct)
-            rows = rows.observe(count, fn.count(fn.lit(1)).alias("n"))
-            rows.write.mode("overwrite").parquet(str(self.folder.draft(name)))
-            written[f"out_{name}"] = count.get["n"]
-            self.folder.publish(name, batch)
+        for number, (plan, sink) in enumerate(zip(self.host.results, self.sinks, strict=True)):
+            self.writing = number
+            source = observed if number == 0 else flow
+            written[plan.query.name] = sink.write(results(source, plan, number, self.output), batch)
         if several:
-            packets.unpersist()
-        said = watched.get["reports"]
-        sent = self.host.publish(batch, said)
-        found = {**counts(said, self.schemas), **written}
-        self._hear_of_waiting(found)
+            flow.unpersist()
+        report = Report.sum(watched.get["reports"])
+        sent = self.host.publish(batch, report)
+        self._hear_of_waiting(report)
         tally = self.folder.tally()
-        tally.count(batch, found, sent)
+        tally.count(batch, report, written, sent)
         self.folder.save_tally(tally)
-        self._report(tally, found, time.monotonic() - begun)
+        self._report(tally, report, time.monotonic() - begun)
 
     def _failing(self) -> str:
         """The query whose results were being written. The first one's writing does the work of all."""
         queries = self.options.queries
         return _named(queries[self.writing : self.writing + 1] if self.writing else queries)
 
-    def _report(self, tally: Tally, found: Mapping[str, int], seconds: float) -> None:
+    def _report(self, tally: Tally, report: Report, seconds: float) -> None:
         metrics = self._save(tally, complete=False)
-        top = found["top"]
+        newest = max(report.newest.values(), default=None)
         self.reporter.batch(
             Progress(
                 batch=tally.batch,
@@ -274,10 +264,10 @@ class _Run:
                 output_rows=sum(metrics["output_rows"].values()),
                 late_rows=sum(metrics["late_rows"].values()),
                 rows_per_s=tally.read / seconds if seconds else 0.0,
-                event_lag_s=None if top == NONE else time.time() - top / 1e6,
-                state_bytes=found["state_bytes"],
-                state_rows=found["state_rows"],
-                disk_bytes=found["disk_bytes"],
+                event_lag_s=None if newest is None else time.time() - newest / 1e6,
+                state_bytes=report.state_bytes,
+                state_rows=report.state_rows,
+                disk_bytes=report.disk_bytes,
                 elapsed_s=metrics["elapsed_s"],
                 shipped=tuple(tally.shipped),
                 central_bytes=tally.central,
@@ -288,7 +278,7 @@ class _Run:
         metrics = {
             **tally.rows(self.schemas, (q.name for q in self.options.queries)),
             "shipped": [s.to_json() for s in tally.shipped],
-            **({"central_payload_bytes": tally.central} if isinstance(self.host, SiteHost) else {}),
+            **({"central_payload_bytes": tally.central} if tally.totals.whole else {}),
             **({"windows": tally.windows} if self.options.memory is not None else {}),
             "elapsed_s": round(self.earlier_s + time.monotonic() - self.begun, 3),
             "batches": tally.batch + 1,

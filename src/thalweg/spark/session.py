@@ -6,24 +6,27 @@ import contextlib
 import logging
 import os
 import signal
+import site
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from thalweg.errors import UserError
-from thalweg.spark.java import check_java
-from thalweg.spark.packets import ROWS_A_BATCH
+from thalweg.spark.java import check_java, class_options
+from thalweg.spark.messages import ROWS_A_BATCH
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _PARTITIONS = "spark.sql.shuffle.partitions"
-_DEFAULT_PARTITIONS = "200"  # Spark's own; for a join of few fat packets, 200 tasks a batch are waste
+_DEFAULT_PARTITIONS = "200"  # Spark's own; for a join of few fat messages, 200 tasks a batch are waste
+_OWN_PATH = Path(__file__).with_name("python.sh")
 _IN_MEMORY = "HDFSBackedStateStoreProvider"
 
 RUNTIME = {
@@ -31,9 +34,12 @@ RUNTIME = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
     # Counted by bytes, Spark adds up the size of a batch anew with every row, which takes as long as writing
-    # the rows. What bounds a batch instead is its rows: `packets.LIMIT` keeps each of them small enough.
+    # the rows. What bounds a batch instead is its rows: `messages.LIMIT` keeps each of them small enough.
     "spark.sql.execution.arrow.maxBytesPerBatch": str((1 << 31) - 1),
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(ROWS_A_BATCH),
+    # Spark has one worker daemon for each environment that it is asked for. It asks for simplified tracebacks
+    # everywhere but in stateful operators; without them, one daemon serves all.
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
 }
 """Settings that pay off in any session that runs a join; they can be changed while it runs."""
 
@@ -65,11 +71,12 @@ _DEFAULTS = {
 def session(master: str | None = None, log: Path | None = None, **conf: str) -> SparkSession:
     """A session with everything a join needs; `conf` goes on top. What Spark has to say goes to `log`."""
     # Spark would start the python3 of the PATH, which need not have our packages.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     master = master or os.environ.get("SPARK_MASTER") or "local[*]"
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        os.environ.setdefault(name, _python(master))
     collector = "-XX:+UseSerialGC" if (os.cpu_count() or 1) <= 4 else "-XX:+UseParallelGC"
-    local = {**_LOCAL, "spark.driver.extraJavaOptions": collector} if master.startswith("local") else {}
+    options = " ".join([collector, *class_options()])
+    local = {**_LOCAL, "spark.driver.extraJavaOptions": options} if master.startswith("local") else {}
     _quiet()
     settings = _DEFAULTS | local | {_PROVIDER: ROCKSDB} | RUNTIME | conf
     builder = SparkSession.builder.master(master)
@@ -93,6 +100,16 @@ def session(master: str | None = None, log: Path | None = None, **conf: str) -> 
         jvm.org.apache.hadoop.fs.FileSystem.getLocal(hadoop).setWriteChecksum(False)
     spark.sparkContext.setLogLevel(os.environ.get("THALWEG_SPARK_LOG", "ERROR"))
     return spark
+
+
+def _python(master: str) -> str:
+    """The Python of Spark's workers: this one, locally by way of `python.sh`."""
+    found = str(Path(pyspark.__file__).parent.parent)
+    usual = [*site.getsitepackages(), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    if not master.startswith("local") or found not in usual or not os.access(_OWN_PATH, os.X_OK):
+        return sys.executable
+    os.environ["THALWEG_PYTHON"] = sys.executable
+    return str(_OWN_PATH)
 
 
 @contextlib.contextmanager
@@ -127,6 +144,16 @@ def _own_interrupt() -> Iterator[None]:
     finally:
         if before is not None and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, before)
+
+
+def end_java() -> None:
+    """End the JVM that this process has started, and wait until it is gone; no session is possible then."""
+    gateway = SparkContext._gateway
+    process = getattr(gateway, "proc", None)
+    if gateway is not None and process is not None:
+        gateway.shutdown()
+        process.stdin.close()
+        process.wait()
 
 
 def prepare(spark: SparkSession) -> None:

@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
 
 from thalweg.catalog.model import Stream
+from thalweg.compile.inputs import StreamInfo
 from thalweg.errors import UserError
-from thalweg.programs.job import StreamInfo
 from thalweg.spark.reasons import reason
 from thalweg.spark.session import session
 from thalweg.spark.typing import stream_info

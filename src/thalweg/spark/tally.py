@@ -6,94 +6,120 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from thalweg.exchange.log import Sent
+from thalweg.exchange.parcel_file import Edge
+from thalweg.operators.output import Report
 from thalweg.plan.options import Shipped
-from thalweg.spark.exchange import Sent
-from thalweg.spark.parcels import Edge
 
-_COUNTED = ("in_", "late_", "out_", "ship_", "whole_")
-"""The counts that add up over batches; `ship_` by way and measure, `whole_` by site."""
-_PEAKS = ("state_bytes", "disk_bytes")
-_MEASURES = ("tuples", "payload_bytes", "bytes")
+
+@dataclass
+class Totals:
+    """Counts that add up: rows by stream, results by query, payload by site, and the traffic of each edge."""
+
+    read: dict[str, int] = field(default_factory=dict)
+    late: dict[str, int] = field(default_factory=dict)
+    results: dict[str, int] = field(default_factory=dict)
+    whole: dict[str, int] = field(default_factory=dict)
+    sent: dict[str, list[int]] = field(default_factory=dict)  # tuples, payload, bytes
+
+    def plus(self, other: Totals) -> Totals:
+        return Totals(
+            _sum(self.read, other.read),
+            _sum(self.late, other.late),
+            _sum(self.results, other.results),
+            _sum(self.whole, other.whole),
+            {
+                edge: [
+                    a + b
+                    for a, b in zip(self.sent.get(edge, _NONE), other.sent.get(edge, _NONE), strict=True)
+                ]
+                for edge in self.sent | other.sent
+            },
+        )
+
+
+_NONE = (0, 0, 0)
+
+
+def _sum(a: Mapping[str, int], b: Mapping[str, int]) -> dict[str, int]:
+    return {k: a.get(k, 0) + b.get(k, 0) for k in {**a, **b}}
 
 
 @dataclass
 class Tally:
     """Totals before the last batch and the last batch's own, which a repeat of it replaces.
 
-    `sent` is the last number that was sent over each edge; `peaks` are the most that windows have taken.
+    `sent` is the last number that was sent over each edge, `newest` the greatest time of each stream. The
+    peaks are the most that windows have taken after any batch.
     """
 
     batch: int = -1
-    before: dict[str, int] = field(default_factory=dict)
-    last: dict[str, int] = field(default_factory=dict)
+    before: Totals = field(default_factory=Totals)
+    last: Totals = field(default_factory=Totals)
     sent: dict[str, int] = field(default_factory=dict)
-    peaks: dict[str, int] = field(default_factory=dict)
+    newest: dict[str, int] = field(default_factory=dict)
+    peak_memory: int = 0
+    peak_disk: int = 0
 
-    def count(self, batch: int, found: Mapping[str, int], sent: Mapping[Edge, Sent]) -> None:
+    def count(
+        self, batch: int, report: Report, results: Mapping[str, int], sent: Mapping[Edge, Sent]
+    ) -> None:
         """Take in what a batch has found and sent."""
         if self.batch != batch:
             self.batch, self.before = batch, self.totals
-        self.last = {k: n for k, n in found.items() if k.startswith(_COUNTED)} | _counts(sent)
+        between = {
+            e.name: [s.tuples, s.payload_bytes, s.bytes] for e, s in sent.items() if e.source != e.target
+        }
+        self.last = Totals(report.read, report.late, dict(results), report.whole, between)
         self.sent |= {edge.name: one.seq for edge, one in sent.items()}
-        self.peaks = {k: max(found[k], self.peaks.get(k, 0)) for k in _PEAKS}
+        for stream, time in report.newest.items():
+            self.newest[stream] = max(time, self.newest.get(stream, time))
+        self.peak_memory = max(self.peak_memory, report.state_bytes)
+        self.peak_disk = max(self.peak_disk, report.disk_bytes)
 
     @property
-    def totals(self) -> dict[str, int]:
+    def totals(self) -> Totals:
         """All counts, over all batches."""
-        return {k: self.before.get(k, 0) + self.last.get(k, 0) for k in self.before | self.last}
+        return self.before.plus(self.last)
 
     @property
     def read(self) -> int:
         """The rows that the last batch has read."""
-        return sum(n for k, n in self.last.items() if k.startswith("in_"))
+        return sum(self.last.read.values())
 
     def rows(self, streams: Iterable[str], queries: Iterable[str]) -> dict[str, dict[str, int]]:
         """Rows in, out and late, as metrics.json has them."""
         totals, streams = self.totals, list(streams)
         return {
-            "input_rows": {s: totals.get(f"in_{s}", 0) for s in streams},
-            "output_rows": {q: totals.get(f"out_{q}", 0) for q in queries},
-            "late_rows": {s: totals.get(f"late_{s}", 0) for s in streams},
+            "input_rows": {s: totals.read.get(s, 0) for s in streams},
+            "output_rows": {q: totals.results.get(q, 0) for q in queries},
+            "late_rows": {s: totals.late.get(s, 0) for s in streams},
         }
 
     @property
     def shipped(self) -> list[Shipped]:
-        """What has been sent over each way between sites.
+        """What has been sent from each site to each other.
 
-        >>> sent = {"ship_a-b_tuples": 2, "ship_a-b_payload_bytes": 16, "ship_a-b_bytes": 400}
-        >>> Tally(last={"in_tuples": 3, **sent}).shipped
-        [Shipped(source='a', target='b', tuples=2, payload_bytes=16, bytes=400)]
+        >>> Tally(last=Totals(sent={"a-b": [2, 16, 40]})).shipped
+        [Shipped(source='a', target='b', tuples=2, payload_bytes=16, bytes=40)]
         """
-        totals = self.totals
-        names = (k.removeprefix("ship_") for k in totals if k.startswith("ship_"))
-        edges = (Edge.named(n.removesuffix("_tuples")) for n in sorted(names) if n.endswith("_tuples"))
-        return [
-            Shipped(e.source, e.target, *(totals[f"ship_{e.name}_{m}"] for m in _MEASURES)) for e in edges
-        ]
+        edges = sorted(self.totals.sent.items())
+        return [Shipped(e.source, e.target, *n) for name, n in edges for e in (Edge.named(name),)]
 
     @property
     def central(self) -> int:
         """The payload of shipping every stream whole to one site: the one where the most arises."""
-        whole = [n for k, n in self.totals.items() if k.startswith("whole_")]
+        whole = self.totals.whole.values()
         return sum(whole) - max(whole, default=0)
 
     @property
     def windows(self) -> dict[str, int]:
         """The most that windows have taken after any batch."""
-        return {
-            "memory_bytes": self.peaks.get("state_bytes", 0),
-            "disk_bytes": self.peaks.get("disk_bytes", 0),
-        }
+        return {"memory_bytes": self.peak_memory, "disk_bytes": self.peak_disk}
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
-
-def _counts(sent: Mapping[Edge, Sent]) -> dict[str, int]:
-    """What a batch has sent between sites, as counts."""
-    return {
-        f"ship_{edge.name}_{measure}": getattr(one, measure)
-        for edge, one in sent.items()
-        if edge.source != edge.target
-        for measure in _MEASURES
-    }
+    @classmethod
+    def from_json(cls, said: dict[str, Any]) -> Tally:
+        return cls(**{**said, "before": Totals(**said["before"]), "last": Totals(**said["last"])})

@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
 from pyspark.sql.pandas.types import to_arrow_type
 
+from thalweg.compile.inputs import StreamInfo, TypedQuery
 from thalweg.errors import UserError
-from thalweg.programs.job import StreamInfo, TypedQuery
 from thalweg.query.model import Equality, Expr, Query
 from thalweg.query.rename import rename, unqualified
 from thalweg.spark.reasons import reason

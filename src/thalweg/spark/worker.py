@@ -13,6 +13,7 @@ import gc
 import os
 import shutil
 import time
+import zlib
 from pathlib import Path
 
 from pyspark import TaskContext
@@ -20,14 +21,14 @@ from pyspark.sql import SparkSession
 
 from thalweg.errors import UserError
 from thalweg.kernel.shared import SharedWindows
-from thalweg.programs.cache import OwnCache, SharedCache
-from thalweg.programs.spec import JoinSpec
-from thalweg.programs.state import Cache
-from thalweg.spark.packets import murmur3
+from thalweg.operators.cache import OwnCache, SharedCache
+from thalweg.operators.spec import JoinSpec
+from thalweg.operators.state import Cache
+from thalweg.spark.messages import murmur3
 
 _MEMORY = Path("/dev/shm")
 _LONG_S = 600.0
-_caches: dict[tuple[str, int], Cache] = {}
+_caches: dict[tuple[str, str], Cache] = {}
 
 
 @functools.cache
@@ -40,20 +41,21 @@ def settle() -> None:
     gc.freeze()
 
 
-def cache_of(job: str, group: int, spec: JoinSpec | None) -> Cache:
-    """The cache of one bucket in this process; an operator without windows has none to share."""
+def cache_of(job: str, group: int, operator: str, spec: JoinSpec) -> Cache:
+    """The cache of an operator's bucket in this process; windows whose tuples wait are not shared."""
     context = TaskContext.get()
     run = context and context.getLocalProperty(
         "spark.jobGroup.id"
     )  # of two queries over one join, each its own
-    slot = (f"{job}-{run}", group)
+    bucket = f"{group}-{zlib.crc32(operator.encode()):08x}"
+    slot = (f"{job}-{run}", bucket)
     if slot not in _caches:
-        root = None if spec is None or spec.held or spec.slide is not None else _root()
+        root = None if spec.held else _root()
         if root is None:
             _caches[slot] = OwnCache()
         else:
             _forget_ended(root, slot[0])
-            _caches[slot] = SharedCache(SharedWindows(root / slot[0]), str(group))
+            _caches[slot] = SharedCache(SharedWindows(root / slot[0]), bucket)
     return _caches[slot]
 
 

@@ -12,7 +12,7 @@ class Kind(IntEnum):
     TUPLES: tuples, or only a bound. ENDS: last moments of windows of rows. END: all streams have ended.
     HURRY: tuples that wait on disk have waited long enough. The others are only of messages within an
     application. REST: tuples that take no part (a NULL key, a filter) but may be late. ASIDE: tuples without
-    a usable time.
+    a usable time. RESULTS and REPORT: output of an earlier stage of the batch.
     """
 
     TUPLES = 0
@@ -21,6 +21,8 @@ class Kind(IntEnum):
     HURRY = 3
     REST = 4
     ASIDE = 5
+    RESULTS = 6
+    REPORT = 7
 
 
 @dataclass(frozen=True, slots=True)

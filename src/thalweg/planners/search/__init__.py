@@ -1,0 +1,1 @@
+"""Shared by the planners: problems, trees and probe sequences, reuse, key spaces, splitting of joins."""

@@ -1,0 +1,1 @@
+"""Where results go: one module for each kind of sink."""
