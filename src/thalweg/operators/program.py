@@ -20,7 +20,7 @@ from thalweg.kernel.keys import buckets, split
 from thalweg.operators.inlet import Inlet, keyed
 from thalweg.operators.outlet import Outlet, settled
 from thalweg.operators.pack import Packing
-from thalweg.operators.spec import KEY, JoinSpec, Limit, ProbeSpec, SourceSpec, Spec
+from thalweg.operators.spec import KEY, JoinSpec, Limit, ProbeSpec, SinkSpec, SourceSpec, Spec
 from thalweg.operators.tuples import ints
 from thalweg.wire.codec import decode
 from thalweg.wire.message import Message
@@ -157,11 +157,13 @@ class Program:
     def limited(self, budget: int, delay: int) -> Program:
         """The same, with windows that take no more memory than this on a machine, all together.
 
-        Tuples wait only in joins whose output is all results: which ones wait depends on whether windows were
-        at hand or rebuilt, and where a batch is repeated, another operator has had what was sent before.
+        Tuples wait only in joins whose output is all results, or goes to a sink that is called with them.
+        Which ones wait depends on whether windows were at hand or rebuilt, and where a batch is repeated, an
+        operator elsewhere has had what was sent before.
         """
         joins = sum(len(g.groups) for g in self.groups for p in g.operators if isinstance(p.spec, JoinSpec))
         share = budget // max(1, joins)
+        passed_on = {i.channel for p in self.operators if not isinstance(p.spec, SinkSpec) for i in p.inlets}
 
         def one(placed: Placed) -> Placed:
             if isinstance(placed.spec, ProbeSpec):
@@ -177,7 +179,9 @@ class Program:
                     where=placed.spec.name.split(".", 1)[0],
                     remedy="their size is in the query: leave the budget out, or use RANGE windows",
                 )
-            last = all(o.to == "results" for o in placed.outlets)
+            last = all(
+                o.to == "results" or (o.to == "here" and o.channel not in passed_on) for o in placed.outlets
+            )
             return replace(placed, spec=replace(placed.spec, limit=Limit(share, delay if last else 0)))
 
         groups = tuple(replace(g, operators=tuple(map(one, g.operators))) for g in self.groups)
