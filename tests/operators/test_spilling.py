@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.operators.join_cases import Case, bounded, cases, made_of, query_of
-from tests.operators.one_site import bytes_of_windows, end, push
+from tests.operators.one_site import TIME, bytes_of_windows, end, hosted, join_of, push, ranged
 from tests.operators.spilling_cases import R20, by_duckdb, check, heads, ids, limited_host, stream
 from tests.simulate.sql_cases import W, known_of, planned_by
 from tests.simulate.sql_cases import ids as ids_of
@@ -177,3 +177,25 @@ def test_results_are_at_most_so_late(tmp_path: Path) -> None:
         if now > 7000:
             assert max(told) >= now - 5000 - 1000
     assert sum(host.report.waiting.values()) > 0
+
+
+@pytest.mark.parametrize("buckets", [1, 2])
+def test_tuples_wait_on_disk_with_a_slide_too(tmp_path: Path, buckets: int) -> None:
+    """Results come out when all that waits for their slide has been joined, and not before."""
+    inputs = (ranged("a", "a", 1000, slide=100), ranged("b", "b", 1000))
+    columns = {"ts": TIME, "k": pa.int64(), "y": pa.int64(), "id": pa.int64()}
+    made = join_of(inputs, columns=columns, buckets=buckets, order=())
+    whole, less = hosted(made), limited_host(made, 0, 700, tmp_path)
+    rng, waited = random.Random(3), 0
+    for b in range(40):
+        batch = {n: stream(rng, 20, 40, b * 20, 1).rename_columns(list(columns)) for n in "ab"}
+        for host in (whole, less):
+            push(host, batch)
+        waited = max(waited, sum(p.rows for head in heads(less) for p in head.pieces if p.waiting))
+        told = [t for part in less.results.get(0, []) for t in part.column("#start").to_pylist()]
+        assert max(told, default=0) < b * 20 + 20
+    assert waited > 100
+    for host in (whole, less):
+        end(host)
+    assert ids(less, "ab") == ids(whole, "ab")
+    assert ids(less, "ab")
