@@ -25,8 +25,8 @@ _OWN = (t.YearMonthIntervalType, t.DayTimeIntervalType, t.CalendarIntervalType, 
 class ParquetSink:
     """Flat files NUMBER-PART.parquet in `folder`, each batch's exactly once. Drafts are in `draft`.
 
-    Workers write the files with Arrow. Spark's own writer takes longer than the join does, and starts a process
-    for each file and folder it makes. It is used for types that only Spark can store.
+    Workers write the files with Arrow. Spark's own writer takes longer than the join does, and starts a
+    process for each file and folder it makes. It is used for types that only Spark can store.
     """
 
     folder: Path
