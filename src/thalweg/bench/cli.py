@@ -30,6 +30,7 @@ app = typer.Typer(help="Measure the join beside Spark's own cascade, and the pla
 
 Out = Annotated[Path, typer.Option(help="Where tables and plots go.")]
 Data = Annotated[Path, typer.Option(help="Where the generated streams are kept.")]
+RunData = Annotated[Path, typer.Option(help="Where the streams are made and runs leave their files.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, nothing else.")]
 Limit = Annotated[float, typer.Option(help="Stop a side after this many seconds beside its warm-up.")]
 Warm = Annotated[float, typer.Option(help="Seconds for which every side runs before it is measured.")]
@@ -50,18 +51,16 @@ def join(
     as_json: AsJson = False,
 ) -> None:
     """Run the same streams through Thalweg and through Spark's cascade, and compare."""
-    console, errors = Console(), Console(stderr=True)
+    console = Console()
     names = list(WORKLOADS) if name == "all" else [name]
     specs = [workload(each).scaled(scale) for each in names]
     wanted = _sides(sides)
     done: dict[str, Comparison] = {}
     for spec in specs:
         try:
-            comparison = compare(
-                spec, data, wanted, limit, warm, lambda line: errors.print(line, highlight=False)
-            )
+            comparison = compare(spec, data, wanted, limit, warm, _progress)
         except ResultsDifferError as differ:
-            errors.print(f"RESULTS DIFFER: {differ}", style="bold red")
+            Console(stderr=True).print(f"RESULTS DIFFER: {differ}", style="bold red")
             raise typer.Exit(1) from None
         done[spec.name] = comparison
         paths = report.write(comparison, out)
@@ -85,7 +84,7 @@ def batch(
     warm: Warm = 45,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a micro-batch costs at the least, in milliseconds, and where they go."""
+    """Measure the least time of a micro-batch, and where it goes."""
     cost = batches.measure(data, limit, warm)
     header = (f"of a micro-batch of {cost.rows_per_batch} rows, median of {cost.batches}", "ms", "share")
     out.mkdir(parents=True, exist_ok=True)
@@ -94,12 +93,7 @@ def batch(
     if as_json:
         print(json.dumps(cost.to_json()))
         return
-    table = Table(header[0])
-    for title in header[1:]:
-        table.add_column(title, justify="right")
-    for row in cost.rows():
-        table.add_row(*row)
-    Console().print(table)
+    _print(header, cost.rows())
 
 
 @app.command()
@@ -109,7 +103,7 @@ def windows(
     largest: Annotated[int, typer.Option(help="The most tuples in the windows together.")] = 10_000_000,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a tuple costs, in time and memory, as windows grow."""
+    """Measure the time and memory of a tuple as windows grow."""
     measured = kernel.measure_windows(largest)
     header = (
         "tuples in the windows",
@@ -139,9 +133,9 @@ def planners(
     out: Out = Path("benchmarks/results"),
     as_json: AsJson = False,
 ) -> None:
-    """Say how long the planners plan, against what they must reach, and how that grows."""
-    console, errors = Console(width=None if sys.stdout.isatty() else 200), Console(stderr=True)
-    done = planning.run(lambda line: errors.print(line, highlight=False), quick=quick)
+    """Measure how long the planners plan, against their targets, and how that grows."""
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    done = planning.run(_progress, quick=quick)
     paths = [] if quick else growth.write(done, out)
     if as_json:
         print(json.dumps(done.to_json()))
@@ -161,9 +155,8 @@ def split(
     out: Out = Path("benchmarks/results"),
     as_json: AsJson = False,
 ) -> None:
-    """Compare one operator, binary trees and the tree that is chosen, on the kernel alone."""
-    errors = Console(stderr=True)
-    done = splitting.run(prices(), count, lambda line: errors.print(line, highlight=False))
+    """Compare one operator, binary trees and the chosen tree, on the kernel alone."""
+    done = splitting.run(prices(), count, _progress)
     paths = splitting.write(done, out)
     if as_json:
         print(json.dumps(splitting.to_json(done)))
@@ -177,15 +170,12 @@ def split(
 def sites(
     *,
     out: Out = Path("benchmarks/results"),
-    data: Annotated[Path, typer.Option(help="Where the streams are made and runs leave their files.")] = Path(
-        "benchmarks/data/sites"
-    ),
+    data: RunData = Path("benchmarks/data/sites"),
     as_json: AsJson = False,
 ) -> None:
-    """Say how fast three sites are, what a hop between them adds, and what a parcel adds."""
-    errors = Console(stderr=True)
+    """Measure the throughput of three sites, and the costs of a hop and of a parcel."""
     data.mkdir(parents=True, exist_ok=True)
-    speeds = sites_bench.speeds(data.absolute(), lambda line: errors.print(line, highlight=False))
+    speeds = sites_bench.speeds(data.absolute(), _progress)
     parcels = sites_bench.parcel_costs()
     if as_json:
         print(json.dumps({"speeds": [s.__dict__ for s in speeds], "parcels": [p.__dict__ for p in parcels]}))
@@ -221,16 +211,12 @@ def memory(
     *,
     scale: Annotated[float, typer.Option(help="Shrink the data and the windows, for a quick look.")] = 1.0,
     out: Out = Path("benchmarks/results"),
-    data: Annotated[Path, typer.Option(help="Where the streams are made and runs leave their files.")] = Path(
-        "benchmarks/data/memory"
-    ),
+    data: RunData = Path("benchmarks/data/memory"),
     as_json: AsJson = False,
 ) -> None:
-    """Say what a join with a fifth of the memory for its windows loses, and that it keeps to it."""
-    errors = Console(stderr=True)
+    """Measure a join with a fifth of the memory for its windows, beside one with enough."""
     data.mkdir(parents=True, exist_ok=True)
-    spec = budget.WORKLOAD.scaled(scale)
-    found = budget.compare(data.absolute(), lambda line: errors.print(line, highlight=False), spec)
+    found = budget.compare(data.absolute(), _progress, budget.WORKLOAD.scaled(scale))
     if as_json:
         print(json.dumps(found.to_json()))
         return
@@ -247,13 +233,17 @@ def memory(
     ]
     text = (
         f"With a budget of {found.budget / 1e6:,.1f} MB, windows took {found.less.windows / 1e6:,.1f} MB at "
-        f"most, and the run made {found.throughput:.2f} of the rows a second. Resident in what workers share "
-        f"were {found.less.shared / 1e6:,.1f} MB at most."
+        f"most, and the run made {found.throughput:.2f} of the rows a second. The workers' shared memory "
+        f"was {found.less.shared / 1e6:,.1f} MB at most."
     )
     out.mkdir(parents=True, exist_ok=True)
     (out / "memory.md").write_text(f"{report.markdown(header, rows)}\n\n{text}\n")
     _print(header, rows)
     Console().print(text, highlight=False, soft_wrap=True)
+
+
+def _progress(line: str) -> None:
+    Console(stderr=True).print(line, highlight=False)
 
 
 def _print(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

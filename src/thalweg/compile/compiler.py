@@ -185,6 +185,7 @@ class _Building:
     prefix: str
 
     def __post_init__(self) -> None:
+        self._labels: dict[Place, Sequence[int]] = {}
         self.ports = Ports(self.needs)
         self.shipments = Shipments(self.needs, self.ports, self.placement)
         self.infos = self.needs.graph.infos
@@ -212,7 +213,18 @@ class _Building:
         return Program(groups, routes, tuple(packings))
 
     def _groups(self, place: Place) -> Sequence[int]:
-        return self.labels("/".join(map(str, place)), 1 if place.whole else self.placement.buckets)
+        """The labels of a place's buckets; labels are hashes, so two places may have to give way."""
+        if place not in self._labels:
+            taken, name = (
+                {label for found in self._labels.values() for label in found},
+                "/".join(map(str, place)),
+            )
+            while not taken.isdisjoint(
+                found := self.labels(name, 1 if place.whole else self.placement.buckets)
+            ):
+                name += "+"
+            self._labels[place] = found
+        return self._labels[place]
 
     def _named(self, placed: Placed) -> Placed:
         """Its names as they are in this generation."""

@@ -16,6 +16,7 @@ from thalweg.compile.inputs import StreamInfo
 from thalweg.compile.query_fields import QueryFields
 from thalweg.errors import UserError
 from thalweg.operators.outlet import Form
+from thalweg.plan.selectors import Selector
 
 
 @dataclass(eq=False)
@@ -54,7 +55,7 @@ class View:
     theirs: Mapping[str, str]
     flags: tuple[str, ...] = ()
     group: Hashable = ()
-    part: tuple[str, Mapping[str, Any], tuple[Any, ...]] | None = None  # field, selector, all values named
+    part: tuple[str, Selector, tuple[Any, ...]] | None = None  # field, selector, all values named
     narrow: tuple[tuple[str, int], ...] = ()
     filters: tuple[str, ...] = ()  # of a stream, as text
 

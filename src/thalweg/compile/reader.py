@@ -117,7 +117,7 @@ class Reader:
         splits = [o for o in self.deployment.operators if isinstance(o, ops.Split)]
         beside = [o.selector for o in splits if o.inputs == operator.inputs]
         named = tuple(dict.fromkeys(v for selector in beside for v in selector.values))
-        part = (whole.field(self.names.key(alias, c)), operator.selector.to_json(), named)
+        part = (whole.field(self.names.key(alias, c)), operator.selector, named)
         return replace(whole, part=part, group=(whole.group, operator.id))
 
     def _reuse(self, operator: ops.Reuse) -> View:

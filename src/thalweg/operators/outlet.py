@@ -53,7 +53,7 @@ class Part:
 
     field: str
     kind: ArrowType
-    selector: Mapping[str, Any]
+    selector: Selector
     named: tuple[Any, ...] = ()
 
 
@@ -117,7 +117,7 @@ class Outlet:
         return batch if keep is None or keep.all() else batch.filter(pa.array(keep))
 
     def _belonging(self, part: Part, batch: pa.RecordBatch) -> np.ndarray:
-        selector, named, known = Selector.from_json(part.selector), frozenset(part.named), self._memo
+        selector, named, known = part.selector, frozenset(part.named), self._memo
         coded = restored(batch.column(part.field), part.kind).dictionary_encode()
         values = coded.dictionary.to_pylist()
         for value in values:

@@ -192,12 +192,12 @@ class Program:
 
         Streams go to the new operators only. `ended` are buckets of operators, as `Report.ended` names them.
         """
-        merged = {(g.site, g.key, g.stage): g for g in self.groups}
+        merged = {(g.site, g.key, g.stage, g.groups): g for g in self.groups}
         old = set()
         for group in before.groups:
             kept = tuple(p for p in group.operators if not before._has_ended(group, p, ended))
             old |= {p.name for p in kept}
-            place = (group.site, group.key, group.stage)
+            place = (group.site, group.key, group.stage, group.groups)
             now = merged.get(place, replace(group, operators=()))
             merged[place] = replace(now, operators=(*now.operators, *kept))
         groups = tuple(g for g in merged.values() if g.operators)

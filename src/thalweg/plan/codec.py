@@ -25,13 +25,15 @@ def encode(value: Any) -> Any:
     >>> encode(Source("a", "n1", stream="s1"))
     {'id': 'a', 'site': 'n1', 'inputs': [], 'stream': 's1'}
     """
+    if isinstance(value, tuple):
+        return [v if type(v) is str else encode(v) for v in value]
     if is_dataclass(value):
         cls: Any = type(value)
         found = ((name, getattr(value, one), default) for name, one, default in _written(cls))
         return {name: encode(v) for name, v, default in found if default is MISSING or v != default}
     if isinstance(value, Mapping):
         return {k: encode(v) for k, v in value.items()}
-    return [encode(v) for v in value] if isinstance(value, tuple) else value
+    return value
 
 
 def decode(kind: type[T], data: Any, what: str) -> T:

@@ -81,8 +81,8 @@ class Deployment:
                 raise ValueError(f"operator {operator.id} names stream {min(unknown)}, which no source has")
         widening = {o.id for o in self.operators if isinstance(o, Widen)}  # their streams are another query's
         for edge in self.edges:
-            if edge.target not in widening and (unknown := set(edge.streams) - known):
-                ends = f"edge {edge.source} -> {edge.target}"
+            if not known.issuperset(edge.streams) and edge.target not in widening:
+                unknown, ends = set(edge.streams) - known, f"edge {edge.source} -> {edge.target}"
                 raise ValueError(f"{ends} carries stream {min(unknown)}, which no source has")
 
     def operator(self, id_: str) -> Operator:
