@@ -5,8 +5,6 @@ from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
-from thalweg.programs import bloom
-from thalweg.programs.outlet import BLOOM_FRAME
 
 from tests.planners.examples import catalog, links, stream
 from thalweg.catalog.model import Costs
@@ -23,6 +21,8 @@ from thalweg.cost.methods import (
 from thalweg.cost.network import Network
 from thalweg.cost.objectives import MODELS
 from thalweg.cost.ways import Ways, least
+from thalweg.operators import bloom
+from thalweg.operators.outlet import BLOOM_FRAME
 from thalweg.plan.operators import METHODS
 
 COSTS = Costs(probe_s=1e-6, update_s=2e-5, insert_s=3e-4, hash_s=4e-3, interval_s=0.5)
