@@ -13,12 +13,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from thalweg.kernel.spill import SpillFolder
+from thalweg.kernel.window import NEVER
 from thalweg.operators.inlet import Inlet
 from thalweg.operators.join import Join
 from thalweg.operators.outlet import Outlet
 from thalweg.operators.output import Bound, Late, Output, Report, Results
 from thalweg.operators.probe import Probe
-from thalweg.operators.program import ENDING, KeyGroup, Placed, Program
+from thalweg.operators.program import ENDING, KeyGroup, Placed, Program, bucket_of
 from thalweg.operators.progress import Arrived, Ends
 from thalweg.operators.sink import Relay, Sink
 from thalweg.operators.source import Source
@@ -84,6 +85,8 @@ class _Call:
                 elif isinstance(out, Results):
                     yield out
                 else:
+                    if isinstance(out, Bound) and out.time >= NEVER and placed.name in self.program.ending:
+                        self.report.add(Report(ended=[bucket_of(self.label, placed.name)]))
                     for outlet in placed.outlets:
                         yield from self._send(outlet, out)
         ledger.save()
@@ -131,7 +134,11 @@ class _Call:
             spill = self.bucket.spill
             folder = None if spill is None or spec.limit is None else spill(placed.name)
             return Join(spec).call(
-                arrived, page, self.bucket.cache(placed.name, spec), folder, f"{self.label}/{placed.name}"
+                arrived,
+                page,
+                self.bucket.cache(placed.name, spec),
+                folder,
+                bucket_of(self.label, placed.name),
             )
         if isinstance(spec, ProbeSpec):
             return Probe(spec).call(arrived, page, self.bucket.cache(placed.name, spec.join))

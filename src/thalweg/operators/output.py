@@ -42,7 +42,8 @@ class Report:
 
     `read`, `late` and `newest` (the greatest time) are by stream. `whole` is by site the payload that its
     streams would take if they were shipped as they are. `waiting` is by group the tuples that wait on disk.
-    `drafts` are the files of parcels that the call has written.
+    `drafts` are the files of parcels that the call has written. `ended` are the buckets of operators of an
+    earlier program that have put out all they will.
     """
 
     read: dict[str, int] = field(default_factory=dict)
@@ -54,6 +55,7 @@ class Report:
     state_bytes: int = 0
     disk_bytes: int = 0
     drafts: list[str] = field(default_factory=list)
+    ended: list[str] = field(default_factory=list)
 
     def add(self, other: Report) -> None:
         """Count another report in."""
@@ -71,6 +73,7 @@ class Report:
         self.state_bytes += other.state_bytes
         self.disk_bytes += other.disk_bytes
         self.drafts += other.drafts
+        self.ended += other.ended
 
     def to_json(self) -> str:
         return json.dumps({k: v for k, v in asdict(self).items() if v})

@@ -6,7 +6,8 @@ for another between two batches.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated
@@ -182,21 +183,28 @@ class Program:
         groups = tuple(replace(g, operators=tuple(map(one, g.operators))) for g in self.groups)
         return replace(self, groups=groups)
 
-    def after(self, before: Program) -> Program:
-        """This program, and the operators of the one before it until they have finished.
+    def after(self, before: Program, ended: Collection[str] = ()) -> Program:
+        """This program, and the operators of those before it until they have ended.
 
-        Streams go to the new operators only.
+        Streams go to the new operators only. `ended` are buckets of operators, as `Report.ended` names them.
         """
         merged = {(g.site, g.key, g.stage): g for g in self.groups}
-        old = [p.name for p in before.operators if p.name not in before.ending]
+        old = set()
         for group in before.groups:
-            kept = tuple(p for p in group.operators if p.name not in before.ending)
+            kept = tuple(p for p in group.operators if not before._has_ended(group, p, ended))
+            old |= {p.name for p in kept}
             place = (group.site, group.key, group.stage)
             now = merged.get(place, replace(group, operators=()))
             merged[place] = replace(now, operators=(*now.operators, *kept))
         groups = tuple(g for g in merged.values() if g.operators)
-        routes = tuple(dict.fromkeys((*self.routes, *before.routes)))
-        return Program(groups, routes, self.streams, frozenset(old))
+        read = {
+            (label, i.channel) for g in groups for label in g.groups for p in g.operators for i in p.inlets
+        }
+        routes = [r for r in before.routes if (r.groups[0], r.channel) in read]
+        return _numbered(Program(groups, (*self.routes, *routes), self.streams, frozenset(old)))
+
+    def _has_ended(self, group: KeyGroup, placed: Placed, ended: Collection[str]) -> bool:
+        return placed.name in self.ending and all(bucket_of(g, placed.name) in ended for g in group.groups)
 
     def to_json(self) -> bytes:
         return _ADAPTER.dump_json(self)
@@ -210,6 +218,23 @@ ENDING = "#ending"
 """The channel over which only the operators of an earlier program are told to end."""
 
 _ADAPTER = TypeAdapter(Program)
+
+
+def bucket_of(label: int, operator: str) -> str:
+    """The name of a bucket of an operator in reports."""
+    return f"{label}/{operator}"
+
+
+def _numbered(program: Program) -> Program:
+    """The same, with shipments that are numbered without a gap."""
+    numbers = itertools.count()
+
+    def one(placed: Placed) -> Placed:
+        outlets = [replace(o, shipment=next(numbers)) if o.to == "site" else o for o in placed.outlets]
+        return replace(placed, outlets=tuple(outlets))
+
+    groups = tuple(replace(g, operators=tuple(map(one, g.operators))) for g in program.groups)
+    return replace(program, groups=groups)
 
 
 class Unchanged:

@@ -23,12 +23,14 @@ class Sink:
 
     def call(self, arrived: Arrived, page: Page) -> Iterator[Output]:
         spec, found = self.spec, arrived.ports[0].tuples
-        if spec.slide is None:
-            yield from (Results(spec.query, batch) for batch in found)
-            return
         progress = Progress(page.record.get("bounds", [-NEVER]), page.record.get("feeds", {}))
         progress.advance(0, arrived.ports[0].bounds, spec.port.feeds)
         bound = progress.bounds[0]
+        if spec.slide is None:
+            yield from (Results(spec.query, batch) for batch in found)
+            page.write({"bounds": progress.bounds, "feeds": progress.feeds})
+            yield Bound(bound, arrived.wall)
+            return
         cut = NEVER if bound >= NEVER else bound // spec.slide * spec.slide
         waiting: dict[str, list[int]] = {}  # by entry: the least time, rows, bytes
         for key, (first, *rest) in page.record.get("waiting", {}).items():
@@ -48,6 +50,7 @@ class Sink:
         yield Report(
             state_rows=sum(w[1] for w in waiting.values()), state_bytes=sum(w[2] for w in waiting.values())
         )
+        yield Bound(bound, arrived.wall)
 
 
 class Relay:
