@@ -293,6 +293,8 @@ def test_partitions_and_commits(tmp_path, monkeypatch):
     of.commit({"a-b": 2, "b-a": 1, "control": 3})
     assert sorted(p.name for p in (tmp_path / "a-b").iterdir()) == ["000000000003.parcels"]
     assert len(list((tmp_path / "control").iterdir())) == 3  # others may not have read it yet
+    reader(tmp_path, alone=True).commit({"control": 2})
+    assert sorted(p.name for p in (tmp_path / "control").iterdir()) == ["000000000003.parcels"]
 
 
 def test_a_batch_is_bounded_and_no_edge_is_starved(tmp_path):
