@@ -6,15 +6,16 @@
 
 Its inputs are the sites' own streams and one inbox for all parcels that are sent to them. What it runs is
 data: workers read the program of their batch, so another program can take over between two batches. The Spark
-query is tied to the queries (the columns and conditions that Spark evaluates) and to the number of stages, not
-to a plan.
+query is tied to the queries (the columns and conditions that Spark evaluates) and to the number of stages,
+not to a plan.
 """
 
 from __future__ import annotations
 
+import bisect
 import uuid
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -167,24 +168,39 @@ class SparkHost:
     @property
     def must_end(self) -> bool:
         """Whether anything waits for event time to pass, so that it must be said that it will."""
-        return self.compiled.program.waits
+        return self.programs.at(self.programs.firsts()[-1]).waits
 
     @property
     def has_inbox(self) -> bool:
-        """Whether anything comes to the sites beside their own streams."""
-        return len(self.sites) > 1 or self.must_end or bool(self.compiled.program.shipments)
+        """Whether anything comes to the sites beside their own streams; the same for the whole run."""
+        program = self.compiled.program
+        return len(self.sites) > 1 or program.waits or bool(program.shipments)
+
+    def generation(self, batch: int) -> int:
+        """How many programs have taken over by this batch."""
+        return bisect.bisect_right(self.programs.firsts(), batch) - 1
 
     def settle(self) -> None:
-        """Write down the program; a run that goes on keeps to the one it began with."""
+        """Write down the first program. A run that goes on keeps to it, and to those that took over later."""
         written = self.programs.first()
         if written is None:
             self.programs.put(0, self.compiled.program)
         elif written != self.compiled.program.to_json():
-            raise UserError(
-                "is not what this thalweg makes of the run's plan",
-                where=str(self.root / "programs"),
-                remedy="start the run in a new folder",
-            )
+            raise self._other(0)
+        for first in self.programs.firsts()[1:]:
+            try:
+                program = self.programs.at(first)
+            except ValueError:
+                raise self._other(first) from None
+            if not {g.site for g in program.groups} <= {*self.sites}:
+                raise self._other(first)
+
+    def _other(self, first: int) -> UserError:
+        return UserError(
+            "is not what this thalweg makes of the run's plan",
+            where=str(self.programs.path(first)),
+            remedy="start the run in a new folder",
+        )
 
     def check(self, sent: Mapping[str, int]) -> None:
         """Whether all is there that was sent; were the last of it gone, nothing else would tell."""
@@ -210,7 +226,12 @@ class SparkHost:
         if self.has_inbox:
             self.spark.dataSource.register(Inbox)
             options = InboxOptions(
-                self.root / "exchange", self.run, self.sites, str(self.programs.folder), self.links
+                self.root / "exchange",
+                self.run,
+                self.sites,
+                str(self.programs.folder),
+                self.links,
+                alone=True,
             )
             inbox = self.spark.readStream.format(Inbox.name()).options(**options.texts()).load()
         return flow(self.compiled, frames, hosting, output, inbox)
@@ -230,16 +251,27 @@ class SparkHost:
             self.drafts.clear(batch)
         return sent
 
-    def switch(self, batch: int, compiled: Compiled) -> None:
-        """Let another program take over after a batch that is being published.
+    def switch(self, batch: int, compiled: Compiled, ended: Collection[str] = ()) -> None:
+        """Let another program take over after a batch that is being published; a repeat does so again.
 
-        The operators of the one before are told to end, and finish what is on its way to them.
+        The operators of earlier ones are told to end, and finish what is on its way to them. `ended` are the
+        ones that have: `Report.ended` of all batches.
         """
         if compiled.shape != self.compiled.shape or compiled.selections != self.compiled.selections:
             raise ValueError("another Spark query is needed for this program")
-        self.programs.put(batch + 1, compiled.program.after(self.programs.at(batch)))
-        self.compiled = compiled
+        if not self.has_inbox and (compiled.program.waits or compiled.program.shipments):
+            raise ValueError("another Spark query is needed for this program: one with an inbox")
+        if not self.has_inbox:  # nothing is ever on its way
+            self.programs.put(batch + 1, compiled.program)
+            return
+        # They hear of it in the next batch. In the other order, a crash in between would leave them running.
         self._tell(Kind.END, ending=True)
+        self.programs.put(batch + 1, compiled.program.after(self.programs.at(batch), ended))
+
+    def ending(self, batch: int, ended: Sequence[str]) -> list[str]:
+        """Those that have ended of the operators that the program of a batch still has."""
+        program = self.programs.at(batch)
+        return [bucket for bucket in ended if bucket.split("/", 1)[1] in program.ending]
 
     def end(self) -> None:
         """Tell all streams that they have ended."""

@@ -15,7 +15,8 @@ from typing import Any
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, Observation, SparkSession
 
-from thalweg.compile.inputs import StreamInfo
+from thalweg.compile.compiler import Compiled
+from thalweg.compile.placement import Shape
 from thalweg.errors import UserError
 from thalweg.exchange.links import Link
 from thalweg.exchange.parcel_file import Edge
@@ -124,8 +125,7 @@ class _Run:
         streams = self.options.catalog.streams
         names = sorted({i.stream for q in self.options.queries for i in q.inputs})
         self.schemas = {name: schema_of(streams[name]) for name in names}
-        infos = [info_of(streams[name]) for name in names]
-        self.host = self._host(infos)
+        self.host = self._host()
         self.late = LateFiles(self.folder.path / "late", self.schemas)
         self.output = result_rows(self.host.results, self.schemas)
         self.sinks = [self.folder.sink(plan.query.name) for plan in self.host.results]
@@ -149,14 +149,33 @@ class _Run:
         self.reporter.close()
         return metrics
 
-    def _host(self, infos: Sequence[StreamInfo]) -> SparkHost:
-        """What runs the plan."""
-        queries, plan, memory = self.options.queries, self.options.plan, self.options.memory
+    def _compiled(
+        self,
+        plan: Plan,
+        shape: Shape | None = None,
+        begin: Mapping[str, int] | None = None,
+        generation: int = 0,
+    ) -> Compiled:
+        memory = self.options.memory
+        infos = [info_of(self.options.catalog.streams[name]) for name in self.schemas]
         at = {name: self.options.catalog.streams[name].site for name in self.schemas}
-        planned = list(zip(queries, (q.deployment for q in plan.queries), strict=True))
-        made = compiled(self.spark, planned, infos, self.schemas, at, keep_late=True)
-        if memory is not None:
-            made = with_limit(made, memory.budget, memory.delay)
+        planned = list(zip(self.options.queries, (q.deployment for q in plan.queries), strict=True))
+        made = compiled(
+            self.spark,
+            planned,
+            infos,
+            self.schemas,
+            at,
+            keep_late=True,
+            shape=shape,
+            begin=begin,
+            generation=generation,
+        )
+        return made if memory is None else with_limit(made, memory.budget, memory.delay)
+
+    def _host(self) -> SparkHost:
+        """What runs the plan."""
+        made = self._compiled(self.options.plan)
         links = {
             Edge(e.source, e.target).name: Link(e.latency_s, e.bytes_per_s, e.jitter_s)
             for e in self.options.emulated
@@ -168,6 +187,12 @@ class _Run:
         host.settle()
         host.check(self.folder.tally().sent)
         return host
+
+    def switch(self, batch: int, plan: Plan) -> None:
+        """Let another plan of the queries take over after a batch that has just been published."""
+        tally, host = self.folder.tally(), self.host
+        generation = host.generation(batch) + 1
+        host.switch(batch, self._compiled(plan, host.compiled.shape, tally.newest, generation), tally.ended)
 
     def _prepare_results(self) -> None:
         empty = self.spark.createDataFrame([], self.output.schema)
@@ -246,6 +271,7 @@ class _Run:
         self._hear_of_waiting(report)
         tally = self.folder.tally()
         tally.count(batch, report, written, sent)
+        tally.ended = self.host.ending(batch, tally.ended)
         self.folder.save_tally(tally)
         self._report(tally, report, time.monotonic() - begun)
 
