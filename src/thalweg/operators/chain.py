@@ -1,4 +1,4 @@
-"""One call of a key group: its operators hand tuples to each other directly, as far as the key stays the same.
+"""One call of a key group: its operators hand tuples to each other directly while the key stays the same.
 
 messages ─> inlets ─> source ─> join ─> join ─> sink ─> results
                          │        └ outlets ─> a later stage of the batch, or another site
@@ -32,7 +32,7 @@ from thalweg.wire.parcel import Kind, Parcel
 
 @dataclass(frozen=True)
 class Bucket:
-    """What a host gives to a call: the store of the bucket, caches of windows, and folders for spilled tuples."""
+    """What a host gives to a call: the bucket's store, caches of windows, folders for spilled tuples."""
 
     store: Store
     cache: Callable[[str, JoinSpec], Cache]
@@ -101,11 +101,11 @@ class _Call:
         self.wall = max(self.wall, message.wall)
         if message.kind in (Kind.END, Kind.HURRY):
             for placed in self.group.operators:
+                meant = message.channel != ENDING or placed.name in self.program.ending
                 if message.kind == Kind.HURRY and isinstance(placed.spec, JoinSpec):
                     self._of(placed).hurry = True
-                elif message.kind == Kind.END and isinstance(placed.spec, SourceSpec):
-                    if message.channel != ENDING or placed.name in self.program.ending:
-                        self._of(placed).ended = True
+                elif message.kind == Kind.END and isinstance(placed.spec, SourceSpec) and meant:
+                    self._of(placed).ended = True
             return
         table = message.table if message.n else None
         for placed, inlet in self.readers.get(message.channel, ()):

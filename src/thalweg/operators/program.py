@@ -20,7 +20,7 @@ from thalweg.kernel.keys import buckets, split
 from thalweg.operators.inlet import Inlet, keyed
 from thalweg.operators.outlet import Outlet, settled
 from thalweg.operators.pack import Packing
-from thalweg.operators.spec import KEY, JoinSpec, Limit, ProbeSpec, SourceSpec, Spec
+from thalweg.operators.spec import KEY, JoinSpec, Limit, ProbeSpec, SinkSpec, SourceSpec, Spec
 from thalweg.operators.tuples import ints
 from thalweg.wire.codec import decode
 from thalweg.wire.message import Message
@@ -128,6 +128,12 @@ class Program:
     def packing(self, stream: str) -> Packing:
         """How a stream is packed; a stream that no operator reads goes nowhere."""
         return self._packings.get(stream) or Packing(stream, (), (), ())
+
+    @property
+    def queries(self) -> set[int]:
+        """The queries that can still have results."""
+        sinks = {p.spec.query for p in self.operators if isinstance(p.spec, SinkSpec)}
+        return sinks | {o.query for p in self.operators for o in p.outlets if o.to == "results"}
 
     @property
     def waits(self) -> bool:
