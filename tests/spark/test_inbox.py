@@ -334,3 +334,14 @@ def test_what_is_told_an_inbox_is_checked(tmp_path):
     for wrong in ({"sites": ("../b",)}, {"sites": ("b",), "links": {"../a-b": Link()}}):
         with pytest.raises(ValueError, match="name"):
             InboxOptions(tmp_path, "r", programs="p", **wrong)
+
+
+def test_a_program_that_is_to_take_over_can_be_replaced(tmp_path):
+    """A batch that is repeated after a crash may decide otherwise than the first time."""
+    programs = Programs(str(tmp_path / "programs"))
+    programs.put(0, program())
+    programs.put(3, program("1:"))
+    assert [programs.at(n) for n in (2, 3, 9)] == [program(), program("1:"), program("1:")]
+    programs.put(3, program("2:"))
+    assert [programs.at(n) for n in (2, 3, 9)] == [program(), program("2:"), program("2:")]
+    assert programs.firsts() == [0, 3]

@@ -38,7 +38,7 @@ def phases(rng, count, each, often):
     """Batches in phases; some rows of a later phase belong to the one before, and are late."""
     found = []
     for phase in range(count):
-        for n, batch in enumerate(batches(rng, each, 40, 20.0, often)):
+        for n, batch in enumerate(batches(rng, each, 100 // each, 20.0, often)):
             for row in batch:
                 row["id"] += 1000 * phase
                 if row["ts"] is not None:

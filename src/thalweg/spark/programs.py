@@ -32,10 +32,15 @@ class Programs:
     fixed: bytes = b""
 
     def put(self, first: int, program: Program) -> None:
-        """Let a program take over with a batch that has not been planned yet."""
+        """Let a program take over with a batch that has not been planned yet.
+
+        It replaces one that was to take over then: the batch before may be repeated, and decide otherwise.
+        """
         path = self.path(first)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, program.to_json().decode())
+        _at.cache_clear()
+        _read.cache_clear()
 
     def at(self, batch: int) -> Program:
         """The program of a batch."""
