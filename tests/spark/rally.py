@@ -6,32 +6,63 @@ import json
 import sys
 from pathlib import Path
 
-from thalweg.programs.parcel import Parcel
-from thalweg.spark.drafts import Drafts
-from thalweg.spark.exchange import FileExchanges
-from thalweg.spark.parcels import Edge
+import pyarrow as pa
 
+from thalweg.exchange.drafts import Drafts
+from thalweg.exchange.files import FileExchanges
+from thalweg.exchange.parcel_file import Edge
+from thalweg.operators.outlet import Outlet
+from thalweg.operators.program import KeyGroup, Placed, Program, Route
+from thalweg.operators.spec import START, SourceSpec
 from thalweg.spark.folder import write
 from thalweg.spark.inbox import Inbox, InboxOptions
+from thalweg.spark.programs import Programs
 from thalweg.spark.session import session
+from thalweg.wire.codec import encode
+from thalweg.wire.parcel import Kind, Parcel
 
 AB, BA = Edge("a", "b"), Edge("b", "a")
+GROUPS = {"a": 1, "b": 2}
+
+
+def program(prefix: str = "", first: int = 0) -> Program:
+    """Two sites that throw a ball to each other. A message comes over a channel with the name of its edge.
+
+    Names begin with the prefix; shipments are counted from `first`.
+    """
+
+    def site(edge: Edge, shipment: int) -> KeyGroup:
+        thrown = Outlet(prefix + edge.name, "site", site=edge.target, shipment=shipment)
+        player = Placed(prefix + edge.source, SourceSpec(edge.source, 0), (), (thrown,))
+        return KeyGroup(edge.source, "whole", 1, (GROUPS[edge.source],), (player,))
+
+    routes = tuple(Route(prefix + e.name, prefix + e.name, (GROUPS[e.target],)) for e in (AB, BA))
+    return Program((site(AB, first), site(BA, first + 1)), routes, ())
+
+
+def ball(edge: Edge, n: int, seq: int, first: int = 0) -> Parcel:
+    """A ball that will be thrown n times more. Its n tuples all say n; its clock says its number."""
+    rows = pa.record_batch([pa.array([n] * n, pa.int64())], names=[START])
+    return Parcel(first + (edge == BA), Kind.TUPLES, n, None, seq, 8, encode(rows) if n else b"")
 
 
 def main(root: Path) -> None:
-    options = InboxOptions(root / "exchange", "rally", ("a", "b"))
+    programs = Programs(str(root / "programs"))
+    options = InboxOptions(root / "exchange", "rally", ("a", "b"), str(root / "programs"))
     exchanges, drafts = FileExchanges(options.root, options.run), Drafts(options.root, options.run)
 
     def catch(frame, batch):
         rows = frame.collect()
         for row in rows:
             if row["n"]:
-                edge = BA if row["edge"] == AB.name else AB
-                thrown = [Parcel("ball", 0, row["n"] - 1, None, 0, 8, b"!")]
+                edge = BA if row["channel"] == AB.name else AB
+                thrown = [ball(edge, row["n"] - 1, exchanges.over(edge).last() + 1)]
                 exchanges.over(edge).publish(batch, drafts.gather([drafts.write(edge, batch, "x", thrown)]))
                 drafts.clear(batch)
-        write(root / "seen" / f"{batch:09d}", json.dumps([[r["edge"], r["seq"], r["n"]] for r in rows]))
+        write(root / "seen" / f"{batch:09d}", json.dumps([[r["channel"], r["wall"], r["n"]] for r in rows]))
 
+    if programs.first() is None:
+        programs.put(0, program())
     spark = session("local[2]", root / "spark.log", **{"spark.driver.memory": "1g"})
     spark.dataSource.register(Inbox)
     frame = spark.readStream.format(Inbox.name()).options(**options.texts()).load()

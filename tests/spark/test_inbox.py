@@ -11,47 +11,50 @@ import sys
 import time
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
-import pyarrow as pa
 import pytest
-from pyspark import TaskContext
 from pyspark.errors import PySparkException
-from pyspark.sql import types as t
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
-from thalweg.programs.parcel import Parcel
-from thalweg.spark.exchange import FileExchange
-from thalweg.spark.links import Link
-from thalweg.spark.parcels import CONTROL, Edge
 
 from thalweg.errors import UserError
-from thalweg.spark.inbox import Inbox, InboxOptions, InboxReader
+from thalweg.exchange.files import FileExchange, FileExchanges
+from thalweg.exchange.links import Link
+from thalweg.exchange.parcel_file import CONTROL, Edge
+from thalweg.operators.spec import START
+from thalweg.spark import inbox
+from thalweg.spark.inbox import Files, Inbox, InboxOptions, InboxReader, Span
+from thalweg.spark.messages import NONE
+from thalweg.spark.programs import Programs
 from thalweg.spark.reasons import in_our_words
+from thalweg.wire.message import load
+from thalweg.wire.parcel import Kind, Parcel
 
-AB, BA = Edge("a", "b"), Edge("b", "a")
-
-
-def ball(count):
-    """A parcel that is thrown back and forth so many times."""
-    return [Parcel("ball", 0, count, None, 0, 8, bytes(count))]
+from .rally import AB, BA, ball, program
 
 
 class Game:
     """A query that throws each ball back, over the edge it did not come by, until it has lost its n."""
 
-    def __init__(self, spark, root, *, links=None, sites=("a", "b"), inbox=Inbox):
-        self.spark, self.root, self.inbox = spark, root, inbox
-        self.options = InboxOptions(root / "exchange", "game", sites, links or {})
+    def __init__(self, spark, root, *, links=None, sites=("a", "b")):
+        self.spark, self.root = spark, root
+        self.programs = Programs(str(root / "programs"))
+        self.programs.put(0, program())
+        self.options = InboxOptions(root / "exchange", "game", sites, str(root / "programs"), links or {})
         self.seen = []
         self.crash_in = None
-        spark.dataSource.register(inbox)
+        spark.dataSource.register(Inbox)
 
     def log(self, edge):
         return FileExchange(self.options.root, "game", edge)
 
+    def throw(self, edge, batch, n):
+        self.log(edge).publish(batch, [ball(edge, n, self.log(edge).last() + 1)])
+
     def play(self):
-        frame = self.spark.readStream.format(self.inbox.name()).options(**self.options.texts()).load()
+        frame = self.spark.readStream.format(Inbox.name()).options(**self.options.texts()).load()
         writer = frame.writeStream.foreachBatch(self.catch).trigger(availableNow=True)
         query = writer.option("checkpointLocation", str(self.root / "checkpoint")).start()
         try:
@@ -63,43 +66,55 @@ class Game:
         rows = frame.collect()
         self.seen += [(batch, row) for row in rows]
         for row in rows:
-            if row["stream"] == "ball" and row["n"]:
-                self.log(BA if row["edge"] == AB.name else AB).publish(batch, ball(row["n"] - 1))
+            if row["n"]:
+                self.throw(BA if row["channel"] == AB.name else AB, batch, row["n"] - 1)
         if batch == self.crash_in:
             raise RuntimeError("a crash")
 
     @property
     def hops(self):
-        return [(row["edge"], row["seq"], row["n"], len(row["data"])) for _, row in self.seen]
+        return [hop_of(row) for _, row in self.seen if row["channel"]]
+
+
+def hop_of(row):
+    """The edge, the number there, how many tuples came, and what they say."""
+    said = load(bytes(row["data"])).column(START).to_pylist() if row["data"] else []
+    assert (row["kind"], row["bound"], row["sender"]) == (Kind.TUPLES, NONE, 0)
+    return (row["channel"], row["wall"], row["n"], tuple(said))
 
 
 def rally(count):
     """All hops of a ball that starts from a to b."""
     edges = itertools.cycle((AB.name, BA.name))
-    return [(next(edges), hop // 2 + 1, count - hop, count - hop) for hop in range(count + 1)]
+    return [
+        (next(edges), hop // 2 + 1, count - hop, (count - hop,) * (count - hop)) for hop in range(count + 1)
+    ]
 
 
 def test_all_hops_in_one_run_and_nothing_twice_after_it(spark, tmp_path):
     game = Game(spark, tmp_path)
-    game.log(AB).publish(0, ball(4))
-    game.log(CONTROL).publish(0, [Parcel("end", 4, 0, None, 5)])
+    game.throw(AB, 0, 4)
+    game.log(CONTROL).publish(0, [Parcel(0, Kind.END, 0, None, 5)])
     game.play()
-    (control,) = (row for _, row in game.seen if row["edge"] == "control")
-    assert tuple(control) == ("control", 1, "end", 4, 0, None, 5, 0, b"")
-    assert [hop for hop in game.hops if hop[0] != "control"] == rally(4)
+    # Both sites hear that the streams have ended, and each ball goes to the site it was thrown to.
+    control = sorted(tuple(row) for _, row in game.seen if row["channel"] == "")
+    assert control == [(1, "", Kind.END, 0, NONE, 5, 0, b""), (2, "", Kind.END, 0, NONE, 5, 0, b"")]
+    assert game.hops == rally(4)
+    assert {(row["channel"], row["group"]) for _, row in game.seen} >= {("a-b", 2), ("b-a", 1)}
     # What Spark has committed is forgotten, but for the newest of each edge, and control.
     assert [p.name for p in (tmp_path / "exchange" / "a-b").iterdir()] == ["000000000003.parcels"]
     game.seen.clear()
     game.play()
     assert game.seen == []
-    game.log(AB).publish(99, [Parcel("more", 0, 1, 7, 0, 0, b"x")])
+    game.log(AB).publish(99, [Parcel(0, Kind.TUPLES, 0, 7, 3)])
     game.play()
-    assert game.hops == [("a-b", 4, 1, 1)]
+    ((_, row),) = game.seen
+    assert tuple(row) == (2, "a-b", Kind.TUPLES, 0, 7, 3, 0, b"")
 
 
 def test_a_batch_that_failed_is_read_again_and_sends_nothing_twice(spark, tmp_path):
     game = Game(spark, tmp_path)
-    game.log(AB).publish(0, ball(3))
+    game.throw(AB, 0, 3)
     game.crash_in = 1
     with pytest.raises(PySparkException, match="a crash"):
         game.play()
@@ -115,7 +130,7 @@ def test_a_batch_that_failed_is_read_again_and_sends_nothing_twice(spark, tmp_pa
 def test_latency_is_waited_for(spark, tmp_path):
     link = Link(latency_s=0.4)
     game = Game(spark, tmp_path, links={AB.name: link, BA.name: link})
-    game.log(AB).publish(0, ball(2))
+    game.throw(AB, 0, 2)
     begun = time.time()
     game.play()
     assert game.hops == rally(2)
@@ -133,7 +148,7 @@ def test_latency_is_waited_for(spark, tmp_path):
 )
 def test_damage_is_said_in_a_line(spark, tmp_path, harm, how):
     game = Game(spark, tmp_path)
-    game.log(AB).publish(0, ball(5))
+    game.throw(AB, 0, 5)
     path = game.log(AB).path(1)
     whole = path.read_bytes()
     path.write_bytes(harm(whole))
@@ -148,34 +163,27 @@ def test_damage_is_said_in_a_line(spark, tmp_path, harm, how):
     assert game.hops == rally(5)
 
 
-class Counts(Inbox):
-    """An inbox with rows of its own: the batch that a task of Spark knows of, and a count."""
+def test_parcels_are_read_by_the_programs_of_their_batches(spark, tmp_path):
+    """The program of the batch that sent a parcel says what it is, that of the reader's where it goes."""
+    game = Game(spark, tmp_path)
+    later = program("1:", first=5)
+    # From batch 1 on, there is another program, and the readers of the first one's parcels.
+    game.programs.put(1, replace(later, routes=(*later.routes, *program().routes)))
+    game.throw(AB, 0, 2)
 
-    @classmethod
-    def name(cls):
-        return "counts"
+    def catch(frame, batch):
+        game.seen += [(batch, row) for row in frame.collect()]
+        if batch == 0:
+            game.log(BA).publish(0, [ball(BA, 3, 1)])
+            game.log(AB).publish(1, [ball(AB, 4, 2, first=5)])
 
-    def schema(self):
-        return t.StructType([t.StructField("batch", t.StringType()), t.StructField("count", t.LongType())])
-
-    def rows(self, parcels):
-        batch = TaskContext.get().getLocalProperty("streaming.sql.batchId")
-        columns = {"batch": [batch], "count": [sum(1 for _ in parcels)]}
-        yield pa.RecordBatch.from_pydict(columns)
-
-
-def test_a_subclass_makes_rows_of_its_own(spark, tmp_path):
-    class Counting(Game):
-        def catch(self, frame, batch):
-            self.seen += [(batch, row["batch"], row["count"]) for row in frame.collect()]
-            if batch == 0:
-                self.log(AB).publish(1, ball(1))
-
-    game = Counting(spark, tmp_path, inbox=Counts)
-    game.log(AB).publish(0, ball(1) * 3)
-    game.log(BA).publish(0, ball(1) * 2)
+    game.catch = catch
     game.play()
-    assert sorted(game.seen) == [(0, "0", 2), (0, "0", 3), (1, "1", 1)]
+    assert sorted((batch, row["group"], *hop_of(row)[:3]) for batch, row in game.seen) == [
+        (0, 2, "a-b", 1, 2),
+        (1, 1, "b-a", 1, 3),
+        (1, 2, "1:a-b", 2, 4),
+    ]
 
 
 @pytest.mark.long
@@ -183,7 +191,7 @@ def test_killed_at_any_moment_every_hop_happens_once(tmp_path):
     hops, rng = 45, random.Random(int(os.environ.get("THALWEG_SEED", "1")))
     seen = tmp_path / "seen"
     seen.mkdir()
-    FileExchange(tmp_path / "exchange", "rally", AB).publish(0, ball(hops))
+    FileExchange(tmp_path / "exchange", "rally", AB).publish(0, [ball(AB, hops, 1)])
     for victim in ["driver", "jvm", "planner", "worker", "driver", None]:
         with (tmp_path / "errors").open("w") as errors:
             run = subprocess.Popen(
@@ -228,15 +236,15 @@ class Clock:
 
 
 def reader(root, *, sites=("b",), clock=None, **given):
-    options = InboxOptions(root, "r", sites, **given)
+    options = InboxOptions(root, "r", sites, str(root / "programs"), **given)
     assert InboxOptions.parse(options.texts()) == options
     clock = clock or Clock()
-    return InboxReader(Inbox(options.texts()), options, clock, clock.sleep)
+    return InboxReader(options, FileExchanges(root, "r", options.links), clock, clock.sleep)
 
 
 def publish(root, edge, batch, size=10):
     return FileExchange(root, "r", edge, clock=lambda: 100.0).publish(
-        batch, [Parcel("s", 0, 1, None, 0, 0, bytes(size))]
+        batch, [Parcel(0, Kind.TUPLES, 1, None, 0, 0, bytes(size))]
     )
 
 
@@ -261,18 +269,32 @@ def test_only_what_leads_here(tmp_path):
         of.latestOffset(end, everything)
 
 
-def test_partitions_and_commits(tmp_path):
+def test_partitions_and_commits(tmp_path, monkeypatch):
     of = reader(tmp_path)
+    Programs(str(tmp_path / "programs")).put(0, program())
     for batch in (1, 2, 3):
-        publish(tmp_path, AB, batch)
-        publish(tmp_path, CONTROL, batch)
+        FileExchange(tmp_path, "r", AB).publish(batch, [ball(AB, 1, batch)])
+        FileExchange(tmp_path, "r", CONTROL).publish(batch, [Parcel(0, Kind.HURRY, 0, None, batch)])
     assert of.partitions({}, {}) == of.partitions({"a-b": 2}, {"a-b": 2}) == []
-    (one, two) = of.partitions({"a-b": 1}, {"a-b": 3, "control": 1})
-    rows = [row for files in (one, two) for batch in of.read(files) for row in batch.to_pylist()]
-    assert [(row["edge"], row["seq"]) for row in rows] == [("a-b", 2), ("a-b", 3), ("control", 1)]
+    (one,) = of.partitions({"a-b": 1}, {"a-b": 3, "control": 1})
+    assert one == Files((Span("a-b", 1, 3), Span("control", 0, 1)))
+    rows = [row for batch in of.read(one) for row in batch.to_pylist()]
+    assert [(row["channel"], row["wall"], row["kind"]) for row in rows] == [
+        ("a-b", 2, Kind.TUPLES),
+        ("a-b", 3, Kind.TUPLES),
+        ("", 1, Kind.HURRY),
+        ("", 1, Kind.HURRY),
+    ]
+    monkeypatch.setattr(inbox, "_TASK", 1)  # what is worth a task has one of its own
+    assert of.partitions({"a-b": 1}, {"a-b": 3, "control": 1}) == [
+        Files((Span("a-b", 1, 3),)),
+        Files((Span("control", 0, 1),)),
+    ]
     of.commit({"a-b": 2, "b-a": 1, "control": 3})
     assert sorted(p.name for p in (tmp_path / "a-b").iterdir()) == ["000000000003.parcels"]
     assert len(list((tmp_path / "control").iterdir())) == 3  # others may not have read it yet
+    reader(tmp_path, alone=True).commit({"control": 2})
+    assert sorted(p.name for p in (tmp_path / "control").iterdir()) == ["000000000003.parcels"]
 
 
 def test_a_batch_is_bounded_and_no_edge_is_starved(tmp_path):
@@ -311,4 +333,15 @@ def test_waiting_ends_when_something_arrives(tmp_path):
 def test_what_is_told_an_inbox_is_checked(tmp_path):
     for wrong in ({"sites": ("../b",)}, {"sites": ("b",), "links": {"../a-b": Link()}}):
         with pytest.raises(ValueError, match="name"):
-            InboxOptions(tmp_path, "r", **wrong)
+            InboxOptions(tmp_path, "r", programs="p", **wrong)
+
+
+def test_a_program_that_is_to_take_over_can_be_replaced(tmp_path):
+    """A batch that is repeated after a crash may decide otherwise than the first time."""
+    programs = Programs(str(tmp_path / "programs"))
+    programs.put(0, program())
+    programs.put(3, program("1:"))
+    assert [programs.at(n) for n in (2, 3, 9)] == [program(), program("1:"), program("1:")]
+    programs.put(3, program("2:"))
+    assert [programs.at(n) for n in (2, 3, 9)] == [program(), program("2:"), program("2:")]
+    assert programs.firsts() == [0, 3]

@@ -10,6 +10,9 @@ import time
 import pytest
 
 import thalweg
+from thalweg.exchange.files import FileExchange
+from thalweg.exchange.parcel_file import CONTROL
+from thalweg.wire.parcel import Kind, Parcel
 
 from .feed import SECOND, Feed, catalog_yaml, drained, expected, results_of, written
 from .test_run import one_message
@@ -114,7 +117,7 @@ def test_a_budget_without_a_folder_is_refused(spark, feeds, tmp_path):
     [
         (SQL, ("--memory-budget", "0"), "is not a size"),
         (SQL, ("--memory-budget", "5 XB"), "is not a size"),
-        (SQL, ("--spill-delay", "5 seconds"), "without a --memory-budget"),
+        (SQL, ("--spill-delay", "5 seconds"), "needs --memory-budget"),
         (SQL, ("--memory-budget", "5 MB", "--spill-delay", "5"), "no unit"),
         (SQL, ("--memory-budget", "5 MB", "--spill-delay", ""), "--spill-delay"),
         (SQL.replace("RANGE 20 SECONDS", "ROWS 5"), ("--memory-budget", "5 MB"), "windows of rows"),
@@ -199,9 +202,12 @@ def test_what_waits_comes_out_when_nothing_comes_any_more(tmp_path, start):
         until(lambda: any((out / "results" / "q").glob("*.parquet")))
         until(lambda: results_of(out) == wanted)
         # What has told so is removed when it is told again.
-        control = out / "_thalweg" / "control"
-        (told,) = control.glob("idle-*")
-        (control / "idle-again.txt").write_text("idle")
+        control = out / "_thalweg" / "exchange" / "control"
+        until(lambda: len(list(control.glob("*.parcels"))) == 1)
+        (told,) = control.glob("*.parcels")
+        job = json.loads((out / "_thalweg" / "job.json").read_text())
+        again = FileExchange(out / "_thalweg" / "exchange", job["run"], CONTROL)
+        again.publish(again.last(), [Parcel(0, Kind.HURRY, 0, None, 0)])
         until(lambda: not told.exists())
     finally:
         process.terminate()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-import struct
-import zlib
 from dataclasses import replace
 
 import pytest
-from thalweg.spark.parcels import VERSION, Edge, encode, read_parcels
+
+from thalweg.exchange import parcel_file
+from thalweg.exchange.parcel_file import VERSION, Edge, encode, read_parcels
 
 from .places import check_complete, place, unread
 from .test_run import files_of, one_message
@@ -47,12 +47,13 @@ def carrying(made, out="out"):
 
 
 def flipped(data, header, parcels):
-    at = header.start + (len(data) - header.start) // 2
+    at = header.length + (len(data) - header.length) // 2
     return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
 
 
 def flipped_in_the_header(data, header, parcels):
-    return data[:40] + bytes([data[40] ^ 1]) + data[41:]
+    at = header.length - 2
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
 
 
 def emptied(data, header, parcels):
@@ -72,18 +73,18 @@ def of_another_edge(data, header, parcels):
 
 
 def newer(data, header, parcels):
-    front = struct.pack("<4sII", data[:4], VERSION + 1, *struct.unpack_from("<I", data, 8))
-    text = data[16 : header.start]
-    return front + struct.pack("<I", zlib.crc32(text, zlib.crc32(front))) + text + data[header.start :]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parcel_file, "VERSION", VERSION + 1)
+        return encode(header.label, header.sent_at, parcels)
 
 
 DAMAGES = {
-    flipped: "checksum",
-    flipped_in_the_header: "checksum",
+    flipped: "content does not match its checksum",
+    flipped_in_the_header: "header does not match its checksum",
     emptied: "empty",
     cut: "cut short",
     of_another_run: "another run",
-    of_another_edge: "belongs to n4-n1",
+    of_another_edge: "belongs to another edge",
     newer: f"version {VERSION + 1}",
 }
 
@@ -185,11 +186,13 @@ def test_names_that_lead_outside_are_refused(interrupted, thalweg):
 
 
 @pytest.mark.long
-def test_lists_that_lead_outside_are_refused(interrupted, thalweg):
-    out = "out-lists"
+def test_programs_that_lead_outside_are_refused(interrupted, thalweg):
+    out = "out-programs"
     shutil.copytree(interrupted.root / "out", interrupted.root / out)
-    (file,) = (interrupted.root / out / "_thalweg" / "sites").glob("*.json")
-    file.write_text(file.read_text().replace('"site":"n2"', '"site":"../x"'))
+    (file,) = (interrupted.root / out / "_thalweg" / "programs").glob("*.json")
+    whole = file.read_text()
+    file.write_text(whole.replace('"site":"n2"', '"site":"../x"'))
+    assert file.read_text() != whole
     code, said, err = thalweg(*interrupted.run(*SLOW, out=out), cwd=interrupted.root)
     assert (code, said) == (2, ""), err
     assert str(file.relative_to(interrupted.root)) in one_message(err)

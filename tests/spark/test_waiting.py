@@ -9,9 +9,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from thalweg.spark.unpack import counts
 
 from thalweg.cli.main import invoke
+from thalweg.operators.output import Report
 from thalweg.plan.options import Memory
 from thalweg.spark import run as module
 from thalweg.spark.run import _Run
@@ -28,13 +28,14 @@ def a_run(told: list[float], clock: Any, *, once: bool = False) -> Any:
     options: Any = SimpleNamespace(memory=Memory(1, 5_000_000), once=once)
     none: Any = None
     run = _Run(options, none, none, none, none, 0.0, {})
-    run.host = SimpleNamespace(idle=lambda: told.append(clock.s))  # type: ignore[assignment]
+    run.host = SimpleNamespace(hurry=lambda: told.append(clock.s))  # type: ignore[assignment]
     return run
 
 
-def said(**waiting: int) -> dict[str, int]:
-    reports = [f'{{"group": {g[1:]}, "waiting_rows": {n}, "disk_bytes": 9}}' for g, n in waiting.items()]
-    return counts(reports, [])
+def said(**waiting: int) -> Report:
+    """What the buckets of a batch report, each for itself."""
+    reports = [Report(waiting={f"{b[1:]}/join": n}, disk_bytes=9).to_json() for b, n in waiting.items()]
+    return Report.sum(reports)
 
 
 def heard(run: Any, clock: Any, at: float, **waiting: int) -> None:

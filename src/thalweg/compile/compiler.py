@@ -60,15 +60,17 @@ def compile_plan(
     shape: Shape | None = None,
     begin: Mapping[str, int] | None = None,
     generation: int = 0,
+    numbers: Sequence[int] | None = None,
 ) -> Compiled:
     """Compile the deployments of some queries; `at` is where each stream arises.
 
-    A program that takes over from a running one keeps to the `shape` of the first, begins with the greatest
-    times so far (`begin`), and has names of its own by its `generation`.
+    A program that takes over from another one while it runs keeps to the `shape` of the first, begins with
+    the greatest times so far (`begin`), and has names of its own by its `generation`. `numbers` are those of
+    the queries; without them they are counted from 0.
     """
     graph = Graph(streams, at, buckets)
-    for typed, deployment in queries:
-        add(graph, QueryFields(len(graph.queries), typed, streams), deployment)
+    for number, (typed, deployment) in zip(numbers or range(len(queries)), queries, strict=True):
+        add(graph, QueryFields(number, typed, streams), deployment)
     _watch(graph)
     needs = Needs(graph)
     for op in needs.ops:

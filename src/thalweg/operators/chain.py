@@ -101,10 +101,10 @@ class _Call:
         self.wall = max(self.wall, message.wall)
         if message.kind in (Kind.END, Kind.HURRY):
             for placed in self.group.operators:
-                told = message.channel != ENDING or placed.name in self.program.ending
+                meant = message.channel != ENDING or placed.name in self.program.ending
                 if message.kind == Kind.HURRY and isinstance(placed.spec, JoinSpec):
                     self._of(placed).hurry = True
-                elif message.kind == Kind.END and isinstance(placed.spec, SourceSpec) and told:
+                elif message.kind == Kind.END and isinstance(placed.spec, SourceSpec) and meant:
                     self._of(placed).ended = True
             return
         table = message.table if message.n else None

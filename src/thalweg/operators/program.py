@@ -130,6 +130,12 @@ class Program:
         return self._packings.get(stream) or Packing(stream, (), (), ())
 
     @property
+    def queries(self) -> set[int]:
+        """The queries that can still have results."""
+        sinks = {p.spec.query for p in self.operators if isinstance(p.spec, SinkSpec)}
+        return sinks | {o.query for p in self.operators for o in p.outlets if o.to == "results"}
+
+    @property
     def waits(self) -> bool:
         """Whether anything waits for event time to pass, so that the end of the streams must be told."""
         return any(operator.spec.waits for operator in self.operators)

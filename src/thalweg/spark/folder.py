@@ -68,6 +68,16 @@ class Folder:
         done = (self.metrics() or {}).get("complete", False)
         return done or any((self.checkpoint / "offsets").glob("[0-9]*"))
 
+    @property
+    def next_batch(self) -> int:
+        """The batch that Spark will begin with: the first that it has not committed."""
+        done = [int(p.name) for p in (self.checkpoint / "commits").glob("[0-9]*") if p.name.isdecimal()]
+        return max(done, default=-1) + 1
+
+    def plan_of(self, first: int) -> Path:
+        """The plan of the program that takes over with a batch."""
+        return self.own / "programs" / f"{first:09d}.plan.json" if first else self.path / "plan.json"
+
     def _forget(self) -> None:
         """Remove what a run has made that has read nothing; the lock stays, and whatever else is there."""
         ours = (self.path / name for name in ("plan.json", "metrics.json", "results", "late"))

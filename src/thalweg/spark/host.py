@@ -12,9 +12,10 @@ not to a plan.
 
 from __future__ import annotations
 
+import bisect
 import uuid
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -61,6 +62,7 @@ def compiled(
     shape: Shape | None = None,
     begin: Mapping[str, int] | None = None,
     generation: int = 0,
+    numbers: Sequence[int] | None = None,
 ) -> Compiled:
     """The plans of some queries, compiled for this session: a bucket for each of its partitions."""
     partitions = partitions_of(spark)
@@ -74,6 +76,7 @@ def compiled(
         shape=shape,
         begin=begin,
         generation=generation,
+        numbers=numbers,
     )
 
 
@@ -114,6 +117,8 @@ def flow(
     found = inbox
     for stage in range(1, compiled.shape.stages + 1):
         entering = [s for s in compiled.selections if compiled.shape.entries.get(s.stream, 1) == stage]
+        # Spark tells sources by their order, which must not depend on the queries.
+        entering.sort(key=lambda s: s.stream)
         parts = [_packed(s, frames[s.stream], hosting.programs, clock) for s in entering]
         for part in parts:
             found = part if found is None else found.union(part)
@@ -145,7 +150,11 @@ def fixed(compiled: Compiled) -> Hosting:
 
 @dataclass
 class SparkHost:
-    """The sites of a run. `root` is the folder of their exchanges and programs."""
+    """The sites of a run. `root` is the folder of their exchanges and programs.
+
+    `compiled` is what the Spark query is made for; `results` are those of all queries so far, by number.
+    The first program settles whether there is an inbox, for all that the sites' own streams do not bring.
+    """
 
     spark: SparkSession
     compiled: Compiled
@@ -161,32 +170,41 @@ class SparkHost:
         self.drafts = Drafts(self.root / "exchange", self.run)
         self._unchanged = Unchanged()
         self._writers = ThreadPoolExecutor(8, "thalweg-publish")
-
-    @property
-    def results(self) -> Sequence[ResultPlan]:
-        return self.compiled.results
+        self.results: list[ResultPlan] = list(self.compiled.results)
+        program = self.compiled.program
+        self.has_inbox = len(self.sites) > 1 or program.waits or bool(program.shipments)
+        self._inbox: DataFrame | None = None
 
     @property
     def must_end(self) -> bool:
         """Whether anything waits for event time to pass, so that it must be said that it will."""
-        return self.compiled.program.waits
+        return self.programs.at(self.programs.firsts()[-1]).waits
 
-    @property
-    def has_inbox(self) -> bool:
-        """Whether anything comes to the sites beside their own streams."""
-        return len(self.sites) > 1 or self.must_end or bool(self.compiled.program.shipments)
+    def generation(self, batch: int) -> int:
+        """How many programs have taken over by this batch."""
+        return bisect.bisect_right(self.programs.firsts(), batch) - 1
 
     def settle(self) -> None:
-        """Write down the program; a run that goes on keeps to the one it began with."""
+        """Write down the first program. A run that goes on keeps to it, and to those that took over later."""
         written = self.programs.first()
         if written is None:
             self.programs.put(0, self.compiled.program)
         elif written != self.compiled.program.to_json():
-            raise UserError(
-                "is not what this thalweg makes of the run's plan",
-                where=str(self.root / "programs"),
-                remedy="start the run in a new folder",
-            )
+            raise self._other(0)
+        for first in self.programs.firsts()[1:]:
+            try:
+                program = self.programs.at(first)
+            except ValueError:
+                raise self._other(first) from None
+            if not {g.site for g in program.groups} <= {*self.sites}:
+                raise self._other(first)
+
+    def _other(self, first: int) -> UserError:
+        return UserError(
+            "is not what this thalweg makes of the run's plan",
+            where=str(self.programs.path(first)),
+            remedy="start the run in a new folder",
+        )
 
     def check(self, sent: Mapping[str, int]) -> None:
         """Whether all is there that was sent; were the last of it gone, nothing else would tell."""
@@ -208,14 +226,18 @@ class SparkHost:
             str(self.root / "exchange"),
             str(self.spill),
         )
-        inbox = None
-        if self.has_inbox:
+        if self.has_inbox and self._inbox is None:
             self.spark.dataSource.register(Inbox)
             options = InboxOptions(
-                self.root / "exchange", self.run, self.sites, str(self.programs.folder), self.links
+                self.root / "exchange",
+                self.run,
+                self.sites,
+                str(self.programs.folder),
+                self.links,
+                alone=True,
             )
-            inbox = self.spark.readStream.format(Inbox.name()).options(**options.texts()).load()
-        return flow(self.compiled, frames, hosting, output, inbox)
+            self._inbox = self.spark.readStream.format(Inbox.name()).options(**options.texts()).load()
+        return flow(self.compiled, frames, hosting, output, self._inbox)
 
     def publish(self, batch: int, report: Report) -> dict[Edge, Sent]:
         """Send what the operators of a batch have drafted; a repeat sends nothing twice."""
@@ -235,16 +257,47 @@ class SparkHost:
             self.drafts.clear(batch)
         return published
 
-    def switch(self, batch: int, compiled: Compiled) -> None:
-        """Let another program take over after a batch that is being published.
+    def switch(self, batch: int, compiled: Compiled, ended: Collection[str] = ()) -> None:
+        """Let another program take over after a batch that is being published; a repeat does so again.
 
-        The operators of the one before are told to end, and finish what is on its way to them.
+        Where it has other queries, the next batch must be another Spark query's, on the same checkpoint.
+
+        The operators of earlier ones are told to end, and finish what is on its way to them. `ended` are the
+        ones that have: `Report.ended` of all batches.
         """
-        if compiled.shape != self.compiled.shape or compiled.selections != self.compiled.selections:
-            raise ValueError("another Spark query is needed for this program")
-        self.programs.put(batch + 1, compiled.program.after(self.programs.at(batch)))
-        self.compiled = compiled
+        streams = {s.stream for s in compiled.selections}
+        if compiled.shape != self.compiled.shape or streams != {s.stream for s in self.compiled.selections}:
+            raise ValueError("another checkpoint is needed for this program")
+        if not self.has_inbox and (compiled.program.waits or compiled.program.shipments):
+            raise ValueError("another checkpoint is needed for this program: one with an inbox")
+        if not self.has_inbox:  # nothing is ever on its way
+            self.programs.put(batch + 1, compiled.program)
+            return
+        # They hear of it in the next batch. In the other order, a crash in between would leave them running.
         self._tell(Kind.END, ending=True)
+        self.programs.put(batch + 1, compiled.program.after(self.programs.at(batch), ended))
+
+    def renew(self, compiled: Compiled) -> None:
+        """Go on with other queries; the Spark query must be made anew for them."""
+        self.compiled = compiled
+        known = {plan.query.name for plan in self.results}
+        self.results += [plan for plan in compiled.results if plan.query.name not in known]
+
+    def numbers(self, queries: Sequence[Query]) -> list[int]:
+        """The numbers of queries: those that they have, or the next ones."""
+        known = {plan.query.name: n for n, plan in enumerate(self.results)}
+        for query in queries:
+            number = known.setdefault(query.name, len(known))
+            if number < len(self.results) and self.results[number].query.text != query.text:
+                raise UserError(
+                    f"there are results of another query {query.name!r}", remedy="give the new one a new name"
+                )
+        return [known[query.name] for query in queries]
+
+    def ending(self, batch: int, ended: Sequence[str]) -> list[str]:
+        """Those that have ended of the operators that the program of a batch still has."""
+        program = self.programs.at(batch)
+        return [bucket for bucket in ended if bucket.split("/", 1)[1] in program.ending]
 
     def end(self) -> None:
         """Tell all streams that they have ended."""

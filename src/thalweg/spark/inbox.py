@@ -36,7 +36,10 @@ _SLICE_S = 0.1  # how long something that arrives earlier than what is waited fo
 
 @dataclass(frozen=True)
 class InboxOptions:
-    """What an inbox is told: the folders of exchanges and programs, the run, and the sites it serves."""
+    """What an inbox is told: the folders of exchanges and programs, the run, and the sites it serves.
+
+    `alone`: these are all sites of the run, so nobody else reads what is said to all.
+    """
 
     root: Path
     run: str
@@ -44,6 +47,7 @@ class InboxOptions:
     programs: str
     links: Mapping[str, Link] = field(default_factory=dict)
     limit: int = LIMIT
+    alone: bool = False
 
     def __post_init__(self) -> None:
         for site in self.sites:
@@ -61,6 +65,7 @@ class InboxOptions:
             "programs": self.programs,
             "links": links_text(self.links),
             "limit": str(self.limit),
+            "alone": str(int(self.alone)),
         }
 
     @staticmethod
@@ -68,7 +73,8 @@ class InboxOptions:
         """The inverse of `texts`."""
         sites = tuple(name for name in texts["sites"].split(",") if name)
         links, limit = links_of(texts.get("links", "{}")), int(texts.get("limit", LIMIT))
-        return InboxOptions(Path(texts["root"]), texts["run"], sites, texts["programs"], links, limit)
+        alone = bool(int(texts.get("alone", "0")))
+        return InboxOptions(Path(texts["root"]), texts["run"], sites, texts["programs"], links, limit, alone)
 
 
 class Inbox(DataSource):
@@ -224,5 +230,5 @@ class InboxReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Spark says this once a batch is in its commit log; a batch that is only planned starts after it."""
         for edge, upto in end.items():
             # Control is read by every application, each in its own time.
-            if edge != CONTROL.name and self._leads_here(Edge.named(edge)):
+            if self.options.alone if edge == CONTROL.name else self._leads_here(Edge.named(edge)):
                 self.exchange(edge).forget(upto)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
 
+from thalweg.files import write_text
+
 if TYPE_CHECKING:
     from thalweg.operators.program import Program
 
@@ -30,13 +32,15 @@ class Programs:
     fixed: bytes = b""
 
     def put(self, first: int, program: Program) -> None:
-        """Let a program take over with a batch that has not been planned yet."""
-        assert self.folder is not None
-        path = Path(self.folder) / f"{first:09d}.json"
+        """Let a program take over with a batch that has not been planned yet.
+
+        It replaces one that was to take over then: the batch before may be repeated, and decide otherwise.
+        """
+        path = self.path(first)
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f".{path.name}.draft")
-        draft.write_bytes(program.to_json())
-        draft.replace(path)
+        write_text(path, program.to_json().decode())
+        _at.cache_clear()
+        _read.cache_clear()
 
     def at(self, batch: int) -> Program:
         """The program of a batch."""
@@ -44,15 +48,27 @@ class Programs:
 
     def first(self) -> bytes | None:
         """The program that the run began with, as it is written; None before it has begun."""
+        return self.path(0).read_bytes() if self.path(0).exists() else None
+
+    def firsts(self) -> list[int]:
+        """The first batch of each program that is written down, in their order."""
         assert self.folder is not None
-        path = Path(self.folder) / f"{0:09d}.json"
-        return path.read_bytes() if path.exists() else None
+        return _firsts(self.folder)
+
+    def path(self, first: int) -> Path:
+        """The file of the program that takes over with a batch."""
+        assert self.folder is not None
+        return Path(self.folder) / f"{first:09d}.json"
+
+
+def _firsts(folder: str) -> list[int]:
+    return sorted(int(m[1]) for p in Path(folder).iterdir() if (m := _FILE.fullmatch(p.name)))
 
 
 @functools.lru_cache(maxsize=64)
 def _at(folder: str, batch: int) -> Program:
-    firsts = [int(m[1]) for p in Path(folder).iterdir() if (m := _FILE.fullmatch(p.name))]
-    return _read(Path(folder) / f"{max(f for f in firsts if f <= batch):09d}.json")
+    first = max(f for f in _firsts(folder) if f <= batch)
+    return _read(Path(folder) / f"{first:09d}.json")
 
 
 @functools.lru_cache(maxsize=8)

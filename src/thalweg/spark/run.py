@@ -15,13 +15,14 @@ from typing import Any
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, Observation, SparkSession
 
-from thalweg.compile.inputs import StreamInfo
+from thalweg.compile.compiler import Compiled
 from thalweg.errors import UserError
 from thalweg.exchange.links import Link
 from thalweg.exchange.parcel_file import Edge
 from thalweg.operators.output import Report
 from thalweg.plan.document import Plan
 from thalweg.plan.options import Progress, Reporter, RunOptions
+from thalweg.query import parse
 from thalweg.query.model import Query
 from thalweg.spark.folder import Folder, write
 from thalweg.spark.host import SparkHost, compiled, with_limit
@@ -105,6 +106,10 @@ def _as_begun(options: RunOptions, folder: Folder, reporter: Reporter) -> RunOpt
     return replace(options, plan=plan)
 
 
+class _Changed(Exception):  # noqa: N818 (no error)
+    """The queries of the run have changed."""
+
+
 @dataclass
 class _Run:
     options: RunOptions
@@ -117,6 +122,7 @@ class _Run:
     earlier_s: float = 0.0
     failed: Exception | None = None
     writing: int = 0
+    generation: int = 0
     waiting: dict[str, float] = field(default_factory=dict)
     """The buckets in which tuples wait on disk, and when each was last heard of."""
 
@@ -124,12 +130,11 @@ class _Run:
         streams = self.options.catalog.streams
         names = sorted({i.stream for q in self.options.queries for i in q.inputs})
         self.schemas = {name: schema_of(streams[name]) for name in names}
-        infos = [info_of(streams[name]) for name in names]
-        self.host = self._host(infos)
+        self.queries: Sequence[Query] = self.options.queries
+        self.host = self._host()
         self.late = LateFiles(self.folder.path / "late", self.schemas)
-        self.output = result_rows(self.host.results, self.schemas)
-        self.sinks = [self.folder.sink(plan.query.name) for plan in self.host.results]
-        self._prepare_results()
+        self._renewed(self.folder.next_batch)
+        self._prepare_output()
         (self.folder.path / "late").mkdir(exist_ok=True)
         self.earlier_s = (self.folder.metrics() or {}).get("elapsed_s", 0.0)
         self._save(self.folder.tally(), complete=False)
@@ -149,14 +154,17 @@ class _Run:
         self.reporter.close()
         return metrics
 
-    def _host(self, infos: Sequence[StreamInfo]) -> SparkHost:
-        """What runs the plan."""
-        queries, plan, memory = self.options.queries, self.options.plan, self.options.memory
+    def _compiled(self, plan: Plan, queries: Sequence[Query], **more: Any) -> Compiled:
+        memory = self.options.memory
+        infos = [info_of(self.options.catalog.streams[name]) for name in self.schemas]
         at = {name: self.options.catalog.streams[name].site for name in self.schemas}
         planned = list(zip(queries, (q.deployment for q in plan.queries), strict=True))
-        made = compiled(self.spark, planned, infos, self.schemas, at, keep_late=True)
-        if memory is not None:
-            made = with_limit(made, memory.budget, memory.delay)
+        made = compiled(self.spark, planned, infos, self.schemas, at, keep_late=True, **more)
+        return made if memory is None else with_limit(made, memory.budget, memory.delay)
+
+    def _host(self) -> SparkHost:
+        """What runs the plan."""
+        made = self._compiled(self.options.plan, self.queries)
         links = {
             Edge(e.source, e.target).name: Link(e.latency_s, e.bytes_per_s, e.jitter_s)
             for e in self.options.emulated
@@ -169,6 +177,45 @@ class _Run:
         host.check(self.folder.tally().sent)
         return host
 
+    def switch(self, batch: int, plan: Plan) -> None:
+        """Let another plan, also of other queries, take over after a batch that has just been published."""
+        tally, host, queries = self.folder.tally(), self.host, self._asked(plan)
+        made = self._compiled(
+            plan,
+            queries,
+            numbers=host.numbers(queries),
+            shape=host.compiled.shape,
+            begin=tally.newest,
+            generation=host.generation(batch) + 1,
+        )
+        plan.save(self.folder.plan_of(batch + 1))
+        host.switch(batch, made, tally.ended)
+
+    def _asked(self, plan: Plan) -> Sequence[Query]:
+        """The queries of a plan: those that run now, where it is of the same ones."""
+        if [(q.query, q.text) for q in plan.queries] == [(q.name, q.text) for q in self.queries]:
+            return self.queries
+        schemas = self.options.catalog.schemas
+        return [parse(q.text, name=q.query, schemas=schemas) for q in plan.queries]
+
+    def _renewed(self, batch: int) -> bool:
+        """Take on what the programs up to this batch ask; whether another Spark query is needed for it."""
+        firsts, before = self.host.programs.firsts(), self.queries
+        for generation in range(self.generation + 1, self.host.generation(batch) + 1):
+            plan = Plan.load(self.folder.plan_of(firsts[generation]))
+            queries = self._asked(plan)
+            if queries is not self.queries:
+                shape, numbers = self.host.compiled.shape, self.host.numbers(queries)
+                self.host.renew(self._compiled(plan, queries, shape=shape, numbers=numbers))
+                self.queries = queries
+            self.generation = generation
+        return self.queries is not before
+
+    def _prepare_output(self) -> None:
+        self.output = result_rows(self.host.results, self.schemas)
+        self.sinks = [self.folder.sink(plan.query.name) for plan in self.host.results]
+        self._prepare_results()
+
     def _prepare_results(self) -> None:
         empty = self.spark.createDataFrame([], self.output.schema)
         for number, (plan, sink) in enumerate(zip(self.host.results, self.sinks, strict=True)):
@@ -176,6 +223,12 @@ class _Run:
 
     def _stream(self, frames: dict[str, DataFrame]) -> bool:
         """Run until the sources are exhausted; False when told to stop before."""
+        while (finished := self._stream_queries(frames)) is None:
+            self._prepare_output()
+        return finished
+
+    def _stream_queries(self, frames: dict[str, DataFrame]) -> bool | None:
+        """The same, as long as the queries stay the same; None when they are others."""
         flow = self.host.flow(frames, self.late, self.output)
         writer = flow.writeStream.foreachBatch(self._sink).option(
             "checkpointLocation", str(self.folder.checkpoint)
@@ -193,6 +246,9 @@ class _Run:
         except StreamingQueryException:
             if self.failed is None:
                 raise
+            if isinstance(self.failed, _Changed):
+                self.failed = None
+                return None
             # What a batch failed for comes back in Spark's message as text, a page of it; here it is itself.
             told = in_our_words(self.failed, self._failing())
             raise told from (None if told is self.failed else self.failed)
@@ -218,6 +274,8 @@ class _Run:
 
     def _sink(self, flow: DataFrame, batch: int) -> None:
         try:
+            if self._renewed(batch):
+                raise _Changed  # nothing has been done for this batch yet; the next Spark query does it
             self._publish(flow, batch)
         except Exception as error:
             self.failed = error
@@ -229,15 +287,18 @@ class _Run:
         self.folder.clear_late(batch)
         for sink in self.sinks:
             sink.clear(batch)
-        several = len(self.sinks) > 1
+        active = self.host.programs.at(batch).queries
+        several = len(active) > 1
         if several:
             flow = flow.persist()
         watched = Observation("thalweg")
         observed = flow.observe(watched, reports())
         written: dict[str, int] = {}
         for number, (plan, sink) in enumerate(zip(self.host.results, self.sinks, strict=True)):
+            if number not in active:
+                continue
             self.writing = number
-            source = observed if number == 0 else flow
+            source = flow if written else observed
             written[plan.query.name] = sink.write(results(source, plan, number, self.output), batch)
         if several:
             flow.unpersist()
@@ -246,12 +307,13 @@ class _Run:
         self._hear_of_waiting(report)
         tally = self.folder.tally()
         tally.count(batch, report, written, sent)
+        tally.ended = self.host.ending(batch, tally.ended)
         self.folder.save_tally(tally)
         self._report(tally, report, time.monotonic() - begun)
 
     def _failing(self) -> str:
         """The query whose results were being written. The first one's writing does the work of all."""
-        queries = self.options.queries
+        queries = [plan.query for plan in self.host.results]
         return _named(queries[self.writing : self.writing + 1] if self.writing else queries)
 
     def _report(self, tally: Tally, report: Report, seconds: float) -> None:
@@ -276,7 +338,7 @@ class _Run:
 
     def _save(self, tally: Tally, *, complete: bool) -> dict[str, Any]:
         metrics = {
-            **tally.rows(self.schemas, (q.name for q in self.options.queries)),
+            **tally.rows(self.schemas, (plan.query.name for plan in self.host.results)),
             "shipped": [s.to_json() for s in tally.shipped],
             **({"central_payload_bytes": tally.central} if tally.totals.whole else {}),
             **({"windows": tally.windows} if self.options.memory is not None else {}),
