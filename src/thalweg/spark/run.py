@@ -28,8 +28,9 @@ from thalweg.spark.folder import Folder, write
 from thalweg.spark.host import SparkHost, compiled, with_limit
 from thalweg.spark.late import LateFiles
 from thalweg.spark.reasons import in_our_words
-from thalweg.spark.results import reports, result_rows, results
+from thalweg.spark.results import ResultRows, reports, result_rows, results
 from thalweg.spark.session import session
+from thalweg.spark.sinks.parquet import ResultFiles
 from thalweg.spark.sources import info_of, live, schema_of
 from thalweg.spark.tally import Tally
 
@@ -212,14 +213,13 @@ class _Run:
         return self.queries is not before
 
     def _prepare_output(self) -> None:
-        self.output = result_rows(self.host.results, self.schemas)
-        self.sinks = [self.folder.sink(plan.query.name) for plan in self.host.results]
-        self._prepare_results()
-
-    def _prepare_results(self) -> None:
-        empty = self.spark.createDataFrame([], self.output.schema)
-        for number, (plan, sink) in enumerate(zip(self.host.results, self.sinks, strict=True)):
-            sink.prepare(results(empty, plan, number, self.output))
+        plans = self.host.results
+        self.sinks = [self.folder.sink(plan.query.name) for plan in plans]
+        as_rows = result_rows(plans, self.schemas)
+        self.output: ResultRows = ResultFiles.of(plans, self.sinks, self.schemas) or as_rows
+        empty = self.spark.createDataFrame([], as_rows.schema)
+        for number, (plan, sink) in enumerate(zip(plans, self.sinks, strict=True)):
+            sink.prepare(results(empty, plan, number, as_rows))
 
     def _stream(self, frames: dict[str, DataFrame]) -> bool:
         """Run until the sources are exhausted; False when told to stop before."""
@@ -287,22 +287,7 @@ class _Run:
         self.folder.clear_late(batch)
         for sink in self.sinks:
             sink.clear(batch)
-        active = self.host.programs.at(batch).queries
-        several = len(active) > 1
-        if several:
-            flow = flow.persist()
-        watched = Observation("thalweg")
-        observed = flow.observe(watched, reports())
-        written: dict[str, int] = {}
-        for number, (plan, sink) in enumerate(zip(self.host.results, self.sinks, strict=True)):
-            if number not in active:
-                continue
-            self.writing = number
-            source = flow if written else observed
-            written[plan.query.name] = sink.write(results(source, plan, number, self.output), batch)
-        if several:
-            flow.unpersist()
-        report = Report.sum(watched.get["reports"])
+        report, written = self._written(flow, batch)
         sent = self.host.publish(batch, report)
         self._hear_of_waiting(report)
         tally = self.folder.tally()
@@ -310,6 +295,27 @@ class _Run:
         tally.ended = self.host.ending(batch, tally.ended)
         self.folder.save_tally(tally)
         self._report(tally, report, time.monotonic() - begun)
+
+    def _written(self, flow: DataFrame, batch: int) -> tuple[Report, dict[str, int]]:
+        """Run a batch and write its results: the operators' report, and the number of results by query."""
+        names = [plan.query.name for plan in self.host.results]
+        active = self.host.programs.at(batch).queries
+        if isinstance(self.output, ResultFiles):
+            report, drafts = self.output.collected(flow)
+            return report, {names[n]: self.sinks[n].publish(drafts[n], batch) for n in active}
+        several = len(active) > 1
+        if several:
+            flow = flow.persist()
+        watched = Observation("thalweg")
+        observed = flow.observe(watched, reports())
+        written: dict[str, int] = {}
+        for number in active:
+            self.writing = number
+            rows = results(flow if written else observed, self.host.results[number], number, self.output)
+            written[names[number]] = self.sinks[number].write(rows, batch)
+        if several:
+            flow.unpersist()
+        return Report.sum(watched.get["reports"]), written
 
     def _failing(self) -> str:
         """The query whose results were being written. The first one's writing does the work of all."""
