@@ -42,7 +42,7 @@ def test_edges_and_their_names():
 NUMBERS = st.integers(-(1 << 63), (1 << 63) - 1)
 COUNTS = st.integers(0, 1 << 40)
 ANY = st.builds(
-    Parcel, COUNTS, st.sampled_from(Kind), COUNTS, st.none() | NUMBERS, NUMBERS, COUNTS, st.binary()
+    Parcel, COUNTS, st.sampled_from(list(Kind)[:4]), COUNTS, st.none() | NUMBERS, NUMBERS, COUNTS, st.binary()
 )
 
 
@@ -109,7 +109,7 @@ def rewritten(path, change, version=2):
     [
         (lambda h: bytes(4) + h[4:], "belongs to another run, not to 'r'"),
         (lambda h: h[:4] + bytes(4) + h[8:], "belongs to another edge, not to a-b"),
-        (lambda h: h[:8] + b"\2" + h[9:], "is file 2 of a-b, not 1"),
+        (lambda h: h[:8] + bytes([4 | h[8] & 1]) + h[9:], "is file 2 of a-b, not 1"),
         (lambda h: h[:9] + b"\x7f" + h[10:], "its header can't be read"),  # a batch before the first
         (lambda h: b"", "its header can't be read"),
         (lambda h: h[:7], "its header can't be read"),

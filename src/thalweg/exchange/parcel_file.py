@@ -117,11 +117,14 @@ def encode(label: Label, sent_at: float, parcels: Sequence[Parcel]) -> bytes:
     ordered = sorted(parcels, key=_rank)
     header = bytearray(_prints(label.run, label.edge))
     moment = round(sent_at * 1e6)
-    varints.put(header, label.seq)
+    clocked = any(p.wall for p in ordered)  # most runs have no need of the wall clock
+    varints.put(header, label.seq << 1 | clocked)
     varints.put_signed(header, label.batch - label.seq)
     varints.put_signed(header, moment)
-    wall, bound = 0, moment  # most parcels have no need of the wall clock
+    wall, bound = moment if clocked else 0, moment
     for p in ordered:
+        if p.kind > _KIND:
+            raise ValueError(f"a parcel of kind {p.kind} does not fit into a file")
         tuples = bool(p.n or p.payload or p.data)
         flags = Kind(p.kind) | (_BOUND if p.bound is not None else 0) | (_TUPLES if tuples else 0)
         varints.put(header, int(p.shipment) << _FLAGS | flags)
@@ -159,12 +162,12 @@ def _wrapped(value: int) -> int:
 
 
 def _parsed(header: Reader, run: str, edge: Edge, length: int, checksum: int) -> Header:
-    seq = header.number()
+    seq, clocked = divmod(header.number(), 2)
     batch = seq + header.signed()
     if batch < 0:
         raise ValueError("a negative batch")
     moment = header.signed()
-    wall, bound = 0, moment  # most parcels have no need of the wall clock
+    wall, bound = moment if clocked else 0, moment
     parcels, sizes = [], []
     while header.left:
         flags = header.number()
