@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.operators.one_site import compiled
 from thalweg.compile.compiler import Compiled
 from thalweg.compile.inputs import StreamInfo, TypedQuery
-from thalweg.compile.placement import Shape
+from thalweg.compile.stages import Shape
 from thalweg.oracle import reference
 from thalweg.plan.deployment import Deployment, Edge
 from thalweg.plan.operators import Join, JoinTree, Operator, Sink, Source

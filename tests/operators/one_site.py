@@ -11,7 +11,7 @@ import pyarrow as pa
 from tests.simulate.sites_cases import labels
 from thalweg.compile.compiler import Compiled, compile_plan
 from thalweg.compile.inputs import StreamInfo, TypedQuery
-from thalweg.compile.placement import Shape
+from thalweg.compile.stages import Shape
 from thalweg.kernel.shared import SharedWindows
 from thalweg.operators.cache import SharedCache
 from thalweg.plan.deployment import Deployment

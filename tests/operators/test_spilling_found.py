@@ -15,7 +15,7 @@ from tests.operators.join_cases import Case, made_of, query_of
 from tests.operators.one_site import PAIR, bytes_of_windows, end, found, join_of, push, ranged, rows
 from tests.operators.spilling_cases import R20, by_duckdb, check, heads, ids, limited_host, stream
 from thalweg.errors import UserError
-from thalweg.kernel.spill import SpillFolder
+from thalweg.kernel.spill_files import SpillFolder
 from thalweg.operators import spilling
 from thalweg.operators.program import Placed, Program
 from thalweg.operators.spec import JoinSpec, Limit

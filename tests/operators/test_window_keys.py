@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from thalweg.kernel.window import NEVER
 from thalweg.operators.cache import OwnCache
+from thalweg.operators.event_time import Arrivals, Arrived
 from thalweg.operators.probe import SENT, Probe
-from thalweg.operators.progress import Arrivals, Arrived
 from thalweg.operators.spec import END, KEY, START, Field, KeysSpec, OutputField, Port, ProbeSpec
 from thalweg.operators.state import Ledger, MemoryStore
 from thalweg.operators.window_keys import WindowKeys, rows_of

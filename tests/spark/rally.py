@@ -16,7 +16,7 @@ from thalweg.operators.program import KeyGroup, Placed, Program, Route
 from thalweg.operators.spec import START, SourceSpec
 from thalweg.spark.folder import write
 from thalweg.spark.inbox import Inbox, InboxOptions
-from thalweg.spark.programs import Programs
+from thalweg.spark.program_files import Programs
 from thalweg.spark.session import session
 from thalweg.wire.codec import encode
 from thalweg.wire.parcel import Kind, Parcel

@@ -20,7 +20,7 @@ from thalweg.cli.main import invoke
 from thalweg.plan.document import Plan
 from thalweg.plan.options import Emulated
 from thalweg.spark import run as module
-from thalweg.spark.programs import Programs
+from thalweg.spark.program_files import Programs
 from thalweg.spark.run import _Run
 
 POINTS = ("before", "between", "after", "next", "next-after")

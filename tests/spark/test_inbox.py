@@ -25,10 +25,10 @@ from thalweg.exchange.links import Link
 from thalweg.exchange.parcel_file import CONTROL, Edge
 from thalweg.operators.spec import START
 from thalweg.spark import inbox
+from thalweg.spark.error_messages import in_our_words
 from thalweg.spark.inbox import Files, Inbox, InboxOptions, InboxReader, Span
-from thalweg.spark.messages import NONE
-from thalweg.spark.programs import Programs
-from thalweg.spark.reasons import in_our_words
+from thalweg.spark.program_files import Programs
+from thalweg.spark.rows import NONE
 from thalweg.wire.message import load
 from thalweg.wire.parcel import Kind, Parcel
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thalweg.operators.progress import Ends
+from thalweg.operators.event_time import Ends
 from thalweg.wire.message import Message, dump, load, merge
 from thalweg.wire.parcel import Kind
 

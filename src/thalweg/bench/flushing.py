@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.kernel.nway import Delta, InputSpec
-from thalweg.kernel.spill import SpillFolder
+from thalweg.kernel.spill_files import SpillFolder
 from thalweg.kernel.window import NEVER
 from thalweg.reproduce.overflow_join.budget import fixed_bytes
 from thalweg.reproduce.overflow_join.join import OverflowJoin, Policy

@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from thalweg.bench import problems
+from thalweg.bench import made_up
 from thalweg.catalog.model import Catalog
 from thalweg.errors import UserError
 from thalweg.plan.options import Objective, PlanOptions
@@ -93,12 +93,12 @@ class Report:
 
 
 def _one_attribute(
-    streams: int, nodes: int, network: Callable[[int], Any] = problems.sparse, values: int = 0
+    streams: int, nodes: int, network: Callable[[int], Any] = made_up.sparse, values: int = 0
 ) -> Callable[[float], Workload]:
     def make(scale: float) -> Workload:
         count, size = _scaled(streams, scale), _scaled(nodes, scale)
-        catalog = problems.catalog(count, size, network(size), values=_scaled(values, scale))
-        return catalog, [problems.one_attribute(count)]
+        catalog = made_up.catalog(count, size, network(size), values=_scaled(values, scale))
+        return catalog, [made_up.one_attribute(count)]
 
     return make
 
@@ -106,7 +106,7 @@ def _one_attribute(
 def _chain(streams: int, nodes: int) -> Callable[[float], Workload]:
     def make(scale: float) -> Workload:
         count, size = _scaled(streams, scale), _scaled(nodes, scale)
-        return problems.catalog(count, size, problems.sparse(size), keys=("x", "y")), [problems.chain(count)]
+        return made_up.catalog(count, size, made_up.sparse(size), keys=("x", "y")), [made_up.chain(count)]
 
     return make
 
@@ -114,10 +114,10 @@ def _chain(streams: int, nodes: int) -> Callable[[float], Workload]:
 def _many(queries: int, nodes: int, streams: int = 20) -> Callable[[float], Workload]:
     def make(scale: float) -> Workload:
         size, rng = _scaled(nodes, scale), random.Random(5)
-        catalog = problems.catalog(streams, size, problems.sparse(size), keys=("k0", "k1", "k2", "k3"))
-        joins = problems.schema(streams)
+        catalog = made_up.catalog(streams, size, made_up.sparse(size), keys=("k0", "k1", "k2", "k3"))
+        joins = made_up.schema(streams)
         names = [f"q{n}" for n in range(_scaled(queries, scale))]
-        return catalog, [problems.random_query(joins, rng.randint(2, 6), name, rng) for name in names]
+        return catalog, [made_up.random_query(joins, rng.randint(2, 6), name, rng) for name in names]
 
     return make
 
@@ -138,7 +138,7 @@ def _parts(partitioner: str) -> dict[str, str]:
 _USAGE, _BYTES, _TIME = Objective.USAGE, Objective.BYTES, Objective.TIME
 _VALUES = _one_attribute(10, 10, values=1_000)
 TARGETS: tuple[Target, ...] = (
-    Target("optimal", "5 streams, 128 nodes", 0.02, _USAGE, _one_attribute(5, 128, problems.transit_stub)),
+    Target("optimal", "5 streams, 128 nodes", 0.02, _USAGE, _one_attribute(5, 128, made_up.transit_stub)),
     Target("optimal", "6 streams, 10,000 nodes", 5, _USAGE, _one_attribute(6, 10_000), limit_mb=2_000),
     Target("optimal", "300 queries with reuse, 1,000 nodes", 60, _USAGE, _many(300, 1_000), repeats=1),
     Target("pmjoin", "10 streams, 1,000 parts by rate", 1, _BYTES, _VALUES, _parts("rate")),
@@ -223,8 +223,8 @@ def grow(chosen: Planner, by: str, longest_s: float, tell: Callable[[Point], Non
     _warm(chosen, objective)
     for size in SIZES[by]:
         streams, nodes = (size, NODES) if by == "streams" else (STREAMS, size)
-        catalog = problems.catalog(streams, nodes, problems.sparse(nodes))
-        query, options = problems.one_attribute(streams), PlanOptions(chosen.name, objective)
+        catalog = made_up.catalog(streams, nodes, made_up.sparse(nodes))
+        query, options = made_up.one_attribute(streams), PlanOptions(chosen.name, objective)
         # The least of some: on a short time, other work on the machine would show most.
         times = [_planning(chosen, catalog, query, options)]
         while len(times) < _TRIES and sum(times) < _SHORT_S:
@@ -237,8 +237,8 @@ def grow(chosen: Planner, by: str, longest_s: float, tell: Callable[[Point], Non
 
 def _warm(chosen: Planner, objective: Objective) -> None:
     """The first plan of a process waits for modules to be loaded."""
-    catalog = problems.catalog(3, 8, problems.sparse(8))
-    _planning(chosen, catalog, problems.one_attribute(3), PlanOptions(chosen.name, objective))
+    catalog = made_up.catalog(3, 8, made_up.sparse(8))
+    _planning(chosen, catalog, made_up.one_attribute(3), PlanOptions(chosen.name, objective))
 
 
 def _planning(chosen: Planner, catalog: Catalog, query: Query, options: PlanOptions) -> float:

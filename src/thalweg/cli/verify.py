@@ -52,7 +52,7 @@ def _is_unfinished(out: Path) -> bool:
 
 def _read_with_spark(stream: Stream) -> pa.Table:
     """Reads a source with Spark, for formats that DuckDB may read differently."""
-    from thalweg.spark.sources import read_table
+    from thalweg.spark.streams import read_table
 
     return read_table(stream)
 

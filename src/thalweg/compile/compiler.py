@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from thalweg.compile.graph import Graph, Op, View
 from thalweg.compile.inputs import ResultPlan, StreamInfo, TypedQuery
 from thalweg.compile.needs import Needs
-from thalweg.compile.placement import Instance, Place, Placement, Shape
 from thalweg.compile.ports import Ports
 from thalweg.compile.query_fields import FLAG, QueryFields, column_of, field_of
 from thalweg.compile.reader import add
 from thalweg.compile.shipments import Flags, Shipments, fields_of, source_name
+from thalweg.compile.stages import Instance, Place, Placement, Shape
 from thalweg.errors import UserError
 from thalweg.kernel.columns import stored_type
 from thalweg.operators.inlet import Inlet

@@ -8,9 +8,9 @@ from typing import Any
 
 from thalweg.compile.graph import Feed, Op
 from thalweg.compile.needs import WORD, Needs
-from thalweg.compile.placement import Instance, Place, Placement
 from thalweg.compile.ports import Ports
 from thalweg.compile.query_fields import field_of
+from thalweg.compile.stages import Instance, Place, Placement
 from thalweg.operators.comparisons import Comparison, comparison
 from thalweg.operators.inlet import Inlet, Narrow
 from thalweg.operators.outlet import Outlet, Part, To

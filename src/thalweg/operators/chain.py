@@ -12,15 +12,15 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from thalweg.kernel.spill import SpillFolder
+from thalweg.kernel.spill_files import SpillFolder
 from thalweg.kernel.window import NEVER
+from thalweg.operators.event_time import Arrived, Ends
 from thalweg.operators.inlet import Inlet
 from thalweg.operators.join import Join
 from thalweg.operators.outlet import Outlet
 from thalweg.operators.output import Bound, Late, Output, Report, Results
 from thalweg.operators.probe import Probe
 from thalweg.operators.program import ENDING, KeyGroup, Placed, Program, bucket_of
-from thalweg.operators.progress import Arrived, Ends
 from thalweg.operators.sink import Relay, Sink
 from thalweg.operators.source import Source
 from thalweg.operators.spec import START, JoinSpec, KeysSpec, ProbeSpec, SinkSpec, SourceSpec, Spec

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from thalweg.operators.event_time import Ends
 from thalweg.operators.outlet import flags, key_words
-from thalweg.operators.progress import Ends
 from thalweg.operators.source import end_of
 from thalweg.operators.spec import END, KEY, SEQ, START, ArrowType
 from thalweg.operators.tuples import ints, restored

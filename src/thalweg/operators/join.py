@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from thalweg.errors import UserError
 from thalweg.kernel.nway import NWayJoin, Results
-from thalweg.kernel.spill import SpillFolder
+from thalweg.kernel.spill_files import SpillFolder
 from thalweg.kernel.window import NEVER
+from thalweg.operators.event_time import Arrived
 from thalweg.operators.output import Bound, Output, Report
-from thalweg.operators.progress import Arrived
 from thalweg.operators.spec import END, KEY, START, JoinSpec
 from thalweg.operators.spilling import Overflow
 from thalweg.operators.state import Cache, Head, Page, Runtime, lower, persist, rebuild

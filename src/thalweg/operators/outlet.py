@@ -18,8 +18,8 @@ from thalweg.kernel.columns import decode as restored
 from thalweg.kernel.keys import combine, comparable, words
 from thalweg.operators.bloom import make
 from thalweg.operators.comparisons import Comparison
+from thalweg.operators.event_time import ENDS, Ends
 from thalweg.operators.output import Bound
-from thalweg.operators.progress import ENDS, Ends
 from thalweg.operators.spec import END, KEY, START, ArrowType
 from thalweg.operators.tuples import ints
 from thalweg.operators.window_keys import BITS, rows_of

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 
 import pyarrow as pa
 
-from thalweg.operators.progress import Ends
+from thalweg.operators.event_time import Ends
 
 
 @dataclass(frozen=True)

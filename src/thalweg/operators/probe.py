@@ -29,8 +29,8 @@ from thalweg.kernel.nway import Delta
 from thalweg.kernel.probe import Step, probe
 from thalweg.kernel.window import NEVER, Window
 from thalweg.operators.bloom import contains
+from thalweg.operators.event_time import Arrived
 from thalweg.operators.output import Bound, Output, Report
-from thalweg.operators.progress import Arrived
 from thalweg.operators.spec import END, KEY, START, ProbeSpec
 from thalweg.operators.state import Cache, Head, Page, Runtime, lower, persist, rebuild
 from thalweg.operators.tuples import delta, ints, read

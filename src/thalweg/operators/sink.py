@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from thalweg.kernel.window import NEVER
+from thalweg.operators.event_time import Arrived, Progress
 from thalweg.operators.output import Bound, Output, Report, Results
-from thalweg.operators.progress import Arrived, Progress
 from thalweg.operators.spec import START, RelaySpec, SinkSpec
 from thalweg.operators.state import SEGMENT_BYTES, Page
 from thalweg.operators.tuples import ints

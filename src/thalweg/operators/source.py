@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.kernel.window import NEVER
+from thalweg.operators.event_time import Arrived, Ends, Progress, judge, past_idle
 from thalweg.operators.memo import Memo, numbers
 from thalweg.operators.output import Bound, Late, Output, Report
-from thalweg.operators.progress import Arrived, Ends, Progress, judge, past_idle
 from thalweg.operators.row_windows import Clock, order_rows
 from thalweg.operators.spec import END, SEQ, START, SourceSpec, Watched
 from thalweg.operators.state import Page

@@ -26,7 +26,7 @@ import pyarrow as pa
 from thalweg.kernel.columns import BytesColumn
 from thalweg.kernel.keys import PARTS, parts, split
 from thalweg.kernel.nway import Delta, NWayJoin, Results, others
-from thalweg.kernel.spill import Spilled, SpillFolder
+from thalweg.kernel.spill_files import Spilled, SpillFolder
 from thalweg.kernel.window import NEVER, Window
 from thalweg.operators.spec import JoinSpec, Limit
 from thalweg.operators.state import Head, Page, Piece, Runtime, log, make_join

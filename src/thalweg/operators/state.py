@@ -21,7 +21,7 @@ from thalweg.kernel.columns import Allocator, FixedColumn
 from thalweg.kernel.keys import PARTS, parts
 from thalweg.kernel.nway import Delta, InputSpec, NWayJoin, others
 from thalweg.kernel.window import ANY_ORDER, NEVER
-from thalweg.operators.progress import Ends, Progress
+from thalweg.operators.event_time import Ends, Progress
 from thalweg.operators.spec import END, KEY, SEQ, JoinSpec, Port
 from thalweg.operators.tuples import batch_of, delta, ends_of, ints, tuples_in
 from thalweg.wire.message import dump, load, merge, pieces

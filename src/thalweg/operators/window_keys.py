@@ -18,9 +18,9 @@ from numba import njit
 
 from thalweg.kernel.window import NEVER
 from thalweg.operators.bloom import make
+from thalweg.operators.event_time import Arrived, Ends, Progress
 from thalweg.operators.memo import Memo
 from thalweg.operators.output import Bound, Output, Report
-from thalweg.operators.progress import Arrived, Ends, Progress
 from thalweg.operators.spec import END, KEY, SEQ, START, KeysSpec, Port
 from thalweg.operators.state import Page
 from thalweg.operators.tuples import ints

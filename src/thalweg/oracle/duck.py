@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from thalweg.catalog.model import Catalog
 from thalweg.errors import UserError
-from thalweg.oracle.sources import ReadStatic, create_relation, first_line, parquet_files, quoted, scan
+from thalweg.oracle.inputs import ReadStatic, create_relation, first_line, parquet_files, quoted, scan
 from thalweg.oracle.statement import duplicates_sql, expected_sql, relation_names, types_of
 from thalweg.oracle.translate import translate
 from thalweg.oracle.types import duck_type

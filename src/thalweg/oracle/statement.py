@@ -11,7 +11,7 @@ from __future__ import annotations
 from itertools import combinations
 
 from thalweg.catalog.model import Catalog, Stream
-from thalweg.oracle.sources import quoted
+from thalweg.oracle.inputs import quoted
 from thalweg.oracle.translate import Types, translate
 from thalweg.query.model import Equality, Expr, Input, Query, WindowKind
 

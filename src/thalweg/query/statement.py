@@ -11,7 +11,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from thalweg.query.lexer import Lexed, lex
 from thalweg.query.model import Window
 from thalweg.query.refused import CLAUSES, JOINS, LATER
-from thalweg.query.windows import read_window
+from thalweg.query.window_syntax import read_window
 
 Span = tuple[int, int]
 """Tokens from the first index up to, but without, the second."""

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from thalweg.kernel.nway import Delta, InputSpec
-from thalweg.kernel.spill import SpillFolder
+from thalweg.kernel.spill_files import SpillFolder
 from thalweg.reproduce.arrivals import Batch
 from thalweg.reproduce.outcome import Tell
 from thalweg.reproduce.overflow_join.budget import fixed_bytes

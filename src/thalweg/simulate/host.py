@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from thalweg.compile.compiler import Selection
-from thalweg.kernel.spill import SpillFolder
+from thalweg.kernel.spill_files import SpillFolder
 from thalweg.operators.cache import OwnCache
 from thalweg.operators.chain import Bucket, Shipped, call
 from thalweg.operators.output import Late, Report, Results

@@ -13,16 +13,16 @@ from pyspark import TaskContext
 
 from thalweg.exchange.drafts import Drafts
 from thalweg.exchange.parcel_file import Edge
-from thalweg.kernel.spill import SpillFolder
+from thalweg.kernel.spill_files import SpillFolder
 from thalweg.operators.cache import OwnCache
 from thalweg.operators.chain import Bucket, Shipped, call
 from thalweg.operators.output import Late, Report, Results
 from thalweg.operators.program import Program
 from thalweg.operators.state import MemoryStore, Store
-from thalweg.spark.messages import ARROW, frame, parse, record_batch
 from thalweg.spark.processor import Hosting
-from thalweg.spark.programs import Programs, batch_number
+from thalweg.spark.program_files import Programs, batch_number
 from thalweg.spark.results import ResultRows
+from thalweg.spark.rows import ARROW, frame, parse, record_batch
 from thalweg.spark.worker import cache_of, check_place, settle
 from thalweg.wire.message import Message, merge
 from thalweg.wire.parcel import Kind, Parcel

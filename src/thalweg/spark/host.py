@@ -25,7 +25,7 @@ from pyspark.sql import types as t
 
 from thalweg.compile.compiler import Compiled, Selection, compile_plan
 from thalweg.compile.inputs import ResultPlan, StreamInfo
-from thalweg.compile.placement import Shape
+from thalweg.compile.stages import Shape
 from thalweg.errors import UserError
 from thalweg.exchange.drafts import Drafts
 from thalweg.exchange.files import FileExchanges
@@ -41,10 +41,10 @@ from thalweg.query.model import Query
 from thalweg.spark.calls import packer, static
 from thalweg.spark.inbox import Inbox, InboxOptions
 from thalweg.spark.late import LateFiles
-from thalweg.spark.messages import labels
 from thalweg.spark.processor import Hosting, KeyGroups
-from thalweg.spark.programs import Programs
+from thalweg.spark.program_files import Programs
 from thalweg.spark.results import ResultRows
+from thalweg.spark.rows import labels
 from thalweg.spark.schema import MESSAGE
 from thalweg.spark.typing import typed_query
 from thalweg.spark.worker import forget_at_exit

@@ -21,7 +21,7 @@ from thalweg.exchange.files import FileExchanges
 from thalweg.exchange.links import Link, links_of, links_text
 from thalweg.exchange.log import Exchange, Exchanges
 from thalweg.exchange.parcel_file import CONTROL, Edge, is_site
-from thalweg.spark.programs import Programs
+from thalweg.spark.program_files import Programs
 from thalweg.spark.schema import MESSAGE
 
 if TYPE_CHECKING:
@@ -207,8 +207,8 @@ class InboxReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """What arrives, as messages for the operators that read it; called in a worker."""
         # Spark also loads this class into processes that only plan batches, and starts them anew each time:
         # what takes seconds to load is loaded where parcels are read.
-        from thalweg.spark.messages import record_batch
-        from thalweg.spark.programs import batch_number
+        from thalweg.spark.program_files import batch_number
+        from thalweg.spark.rows import record_batch
         from thalweg.spark.worker import settle
 
         assert isinstance(partition, Files)

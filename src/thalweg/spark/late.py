@@ -12,7 +12,7 @@ from pyspark.sql import types as t
 
 from thalweg.compile.query_fields import field_of
 from thalweg.kernel.columns import decode
-from thalweg.spark.programs import batch_number
+from thalweg.spark.program_files import batch_number
 from thalweg.spark.typing import arrow_schema
 
 

@@ -17,7 +17,7 @@ from pyspark import cloudpickle
 from pyspark.sql import types as t
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from thalweg.spark.programs import Programs
+from thalweg.spark.program_files import Programs
 
 if TYPE_CHECKING:
     import pandas as pd

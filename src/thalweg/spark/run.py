@@ -24,14 +24,14 @@ from thalweg.plan.document import Plan
 from thalweg.plan.options import Progress, Reporter, RunOptions
 from thalweg.query import parse
 from thalweg.query.model import Query
+from thalweg.spark.error_messages import in_our_words
 from thalweg.spark.folder import Folder, write
 from thalweg.spark.host import SparkHost, compiled, with_limit
 from thalweg.spark.late import LateFiles
-from thalweg.spark.reasons import in_our_words
 from thalweg.spark.results import ResultRows, reports, result_rows, results
 from thalweg.spark.session import session
 from thalweg.spark.sinks.parquet import ResultFiles
-from thalweg.spark.sources import info_of, live, schema_of
+from thalweg.spark.streams import info_of, live, schema_of
 from thalweg.spark.tally import Tally
 
 

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from thalweg.errors import UserError
 from thalweg.spark.java import check_java, class_options
-from thalweg.spark.messages import ROWS_A_BATCH
+from thalweg.spark.rows import ROWS_A_BATCH
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"

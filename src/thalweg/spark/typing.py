@@ -14,7 +14,7 @@ from thalweg.compile.inputs import StreamInfo, TypedQuery
 from thalweg.errors import UserError
 from thalweg.query.model import Equality, Expr, Query
 from thalweg.query.rename import rename, unqualified
-from thalweg.spark.reasons import reason
+from thalweg.spark.error_messages import reason
 
 _NARROW = (t.ByteType, t.ShortType, t.IntegerType, t.LongType)
 

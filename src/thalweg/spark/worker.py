@@ -24,7 +24,7 @@ from thalweg.kernel.shared import SharedWindows
 from thalweg.operators.cache import OwnCache, SharedCache
 from thalweg.operators.spec import JoinSpec
 from thalweg.operators.state import Cache
-from thalweg.spark.messages import murmur3
+from thalweg.spark.rows import murmur3
 
 _MEMORY = Path("/dev/shm")
 _LONG_S = 600.0

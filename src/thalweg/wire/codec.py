@@ -2,9 +2,9 @@
 
     flags | rows | which columns have NULLs, if any has | columns
 
-A column is made of runs of integers (`wire/runs.py`). Integers, times and Booleans are one run. Doubles are
-the number of their decimals and a run of integers, or a run of their bits; other floating point numbers are a
-run of their bits. Decimals are the number of their words, 1 or 2, and a run for each. Strings are in
+A column is made of runs of integers (`wire/integers.py`). Integers, times and Booleans are one run. Doubles
+are the number of their decimals and a run of integers, or a run of their bits; other floating point numbers
+are a run of their bits. Decimals are the number of their words, 1 or 2, and a run for each. Strings are in
 `wire/strings.py`. A column with NULLs has a run of 0 and 1 in front, and only the values that are there.
 
 All after `flags` may be compressed; its size is then in front of it.
@@ -24,7 +24,7 @@ from thalweg.kernel.columns import (
     fixed_values,
     is_bytes,
 )
-from thalweg.wire import runs, strings, varints
+from thalweg.wire import integers, strings, varints
 from thalweg.wire.varints import Reader
 
 LIMIT = 1 << 30
@@ -116,7 +116,7 @@ def _write_column(out: bytearray, column: pa.Array) -> None:
     if column.null_count:
         mask = bits_to_mask(column.buffers()[0], column.offset, len(column))
         assert mask is not None
-        runs.write(out, mask)
+        integers.write(out, mask)
     if is_bytes(column.type):
         strings.write(out, column.drop_null() if mask is not None else column)
         return
@@ -127,14 +127,14 @@ def _write_column(out: bytearray, column: pa.Array) -> None:
         decimals, values = _as_integers(values)
         out.append(decimals)
     if values.ndim == 1:
-        runs.write(out, values)
+        integers.write(out, values)
         return
     low, high = np.ascontiguousarray(values[:, 0]), np.ascontiguousarray(values[:, 1])
     lanes = 1 if np.array_equal(low >> 63, high) else 2
     out.append(lanes)
-    runs.write(out, low)
+    integers.write(out, low)
     if lanes == 2:
-        runs.write(out, high)
+        integers.write(out, high)
 
 
 def _as_integers(bits: np.ndarray) -> tuple[int, np.ndarray]:
@@ -160,7 +160,7 @@ def _as_integers(bits: np.ndarray) -> tuple[int, np.ndarray]:
 
 def _read_doubles(reader: Reader, there: int) -> np.ndarray:
     decimals = reader.byte()
-    values = runs.read(reader, there, _WORDS)
+    values = integers.read(reader, there, _WORDS)
     if decimals == _BITS:
         return values
     if decimals >= len(_POWERS):
@@ -170,7 +170,7 @@ def _read_doubles(reader: Reader, there: int) -> np.ndarray:
 
 
 def _mask(reader: Reader, n: int) -> np.ndarray:
-    mask = runs.read(reader, n, _BYTES)
+    mask = integers.read(reader, n, _BYTES)
     if int(mask.max()) > 1:
         raise ValueError("a value is neither there nor NULL")
     return mask
@@ -182,7 +182,7 @@ def _read_fixed(reader: Reader, kind: pa.DataType, n: int, mask: np.ndarray | No
     if pa.types.is_float64(kind):
         values = _read_doubles(reader, there)
     elif lanes == 1:
-        values = runs.read(reader, there, dtype)
+        values = integers.read(reader, there, dtype)
         if pa.types.is_boolean(kind) and there and int(values.max()) > 1:
             raise ValueError("a Boolean is neither true nor false")
     else:
@@ -190,8 +190,8 @@ def _read_fixed(reader: Reader, kind: pa.DataType, n: int, mask: np.ndarray | No
         if told not in (1, 2):
             raise ValueError(f"a decimal of {told} words")
         values = np.empty((there, 2), np.int64)
-        values[:, 0] = runs.read(reader, there, _WORDS)
-        values[:, 1] = runs.read(reader, there, _WORDS) if told == 2 else values[:, 0] >> 63
+        values[:, 0] = integers.read(reader, there, _WORDS)
+        values[:, 1] = integers.read(reader, there, _WORDS) if told == 2 else values[:, 0] >> 63
     if mask is None:
         return values
     spread = np.zeros((n, *values.shape[1:]), dtype)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.kernel.columns import mask_to_bits
-from thalweg.wire import runs, varints
+from thalweg.wire import integers, varints
 from thalweg.wire.varints import Reader
 
 _ROWS = 1 << 14  # rows; in a longer column, as many are tried first for a dictionary
@@ -52,13 +52,13 @@ def write(out: bytearray, column: pa.Array) -> None:
         codes, distinct = np.asarray(coded.indices), _parts(coded.dictionary)
         if _size(*distinct) + len(codes) * (len(distinct[0]) - 1).bit_length() < _size(*parts):
             varints.put(out, len(distinct[0]))
-            runs.write(out, codes, steps=False)
-            runs.write(out, distinct[0], steps=False)
-            runs.write(out, distinct[1])
+            integers.write(out, codes, steps=False)
+            integers.write(out, distinct[0], steps=False)
+            integers.write(out, distinct[1])
             return
     varints.put(out, 0)
-    runs.write(out, parts[0], steps=False)
-    runs.write(out, parts[1])
+    integers.write(out, parts[0], steps=False)
+    integers.write(out, parts[1])
 
 
 def _coded(column: pa.Array) -> pa.DictionaryArray | None:
@@ -77,7 +77,7 @@ def read(reader: Reader, kind: pa.DataType, n: int, mask: np.ndarray | None, roo
         raise ValueError(f"a dictionary of {distinct} strings for {there}")
     if not distinct:
         return _strings(reader, kind, there, mask, room)
-    codes = runs.read(reader, there, _INDEX)
+    codes = integers.read(reader, there, _INDEX)
     if int(codes.min()) < 0 or int(codes.max()) >= distinct:
         raise ValueError("a code that is not in the dictionary")
     found = _strings(reader, kind, distinct, None, room)
@@ -91,13 +91,13 @@ def read(reader: Reader, kind: pa.DataType, n: int, mask: np.ndarray | None, roo
 
 
 def _strings(reader: Reader, kind: pa.DataType, there: int, mask: np.ndarray | None, room: int) -> pa.Array:
-    lengths = runs.read(reader, there, _INDEX)
+    lengths = integers.read(reader, there, _INDEX)
     total = int(lengths.sum(dtype=np.int64))
     if there and int(lengths.min()) < 0:
         raise ValueError("a string of negative length")
     if total > room:
         raise ValueError("strings are longer than a parcel can be")
-    content = runs.read(reader, total, _BYTES)
+    content = integers.read(reader, total, _BYTES)
     if mask is not None:
         spread = np.zeros(len(mask), _INDEX)
         spread[mask.view(bool)] = lengths

@@ -14,7 +14,7 @@ import pytest
 from thalweg.errors import UserError
 from thalweg.kernel.keys import buckets
 from thalweg.kernel.nway import Delta, InputSpec
-from thalweg.kernel.spill import SpillFolder
+from thalweg.kernel.spill_files import SpillFolder
 from thalweg.kernel.window import NEVER
 from thalweg.reproduce.overflow_join.budget import fixed_bytes
 from thalweg.reproduce.overflow_join.join import Joined, OverflowJoin

@@ -24,7 +24,7 @@ from tests.reproduce.overflow_join.cases import (
     spec,
 )
 from thalweg.kernel.nway import Delta, InputSpec
-from thalweg.kernel.spill import SpillFolder
+from thalweg.kernel.spill_files import SpillFolder
 from thalweg.kernel.window import NEVER
 from thalweg.reproduce.overflow_join.join import Joined, OverflowJoin, Policy
 

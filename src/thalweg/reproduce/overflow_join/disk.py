@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from thalweg.kernel.keys import buckets, split
 from thalweg.kernel.nway import Counters, Delta, InputSpec
-from thalweg.kernel.spill import Spilled, SpillFolder
+from thalweg.kernel.spill_files import Spilled, SpillFolder
 
 
 @dataclass

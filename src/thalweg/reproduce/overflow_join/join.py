@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from thalweg.kernel.keys import buckets
 from thalweg.kernel.nway import Delta, InputSpec, NWayJoin, Probing, Results, others
-from thalweg.kernel.spill import SpillFolder
+from thalweg.kernel.spill_files import SpillFolder
 from thalweg.kernel.window import NEVER
 from thalweg.reproduce.overflow_join.budget import (
     Share,

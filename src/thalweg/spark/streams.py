@@ -14,7 +14,7 @@ from pyspark.sql import types as t
 from thalweg.catalog.model import Stream
 from thalweg.compile.inputs import StreamInfo
 from thalweg.errors import UserError
-from thalweg.spark.reasons import reason
+from thalweg.spark.error_messages import reason
 from thalweg.spark.session import session
 from thalweg.spark.typing import stream_info
 

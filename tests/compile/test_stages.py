@@ -21,7 +21,7 @@ from tests.simulate.sites_cases import (
     random_case,
     several_of,
 )
-from thalweg.compile.placement import Shape
+from thalweg.compile.stages import Shape
 from thalweg.plan.operators import METHODS
 
 FAMILIES = ["simple", "optimal", "streamjoinopt", "pmjoin", "linear-optimal", "semijoin-greedy"]

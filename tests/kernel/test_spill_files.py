@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from thalweg.errors import UserError
-from thalweg.kernel import spill
-from thalweg.kernel.spill import SpillFolder
+from thalweg.kernel import spill_files
+from thalweg.kernel.spill_files import SpillFolder
 
 BATCH = pa.record_batch([pa.array([1, None, 3]), pa.array(["a", "", None])], names=["x", "s"])
 
@@ -53,7 +53,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.M
         path.write_bytes(data[:10])
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(spill, "_write", full)
+    monkeypatch.setattr(spill_files, "_write", full)
     with pytest.raises(UserError, match=r"one.*No space left on device"):
         folder.write("one", BATCH)
     assert folder.names() == set()

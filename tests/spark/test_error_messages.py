@@ -4,7 +4,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from thalweg.errors import RunError, UserError
-from thalweg.spark.reasons import in_our_words
+from thalweg.spark.error_messages import in_our_words
 
 
 def told(spark, expression):
