@@ -6,6 +6,8 @@ So the module is light; the work is in `calls`.
 
 from __future__ import annotations
 
+import functools
+import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -54,14 +56,21 @@ class MapStore:
         self._state.removeKey((key,))
 
 
+@functools.lru_cache(maxsize=8)
+def _loaded(work: bytes) -> tuple[Hosting, int, ResultRows | None]:
+    found: tuple[Hosting, int, ResultRows | None] = pickle.loads(work)
+    return found
+
+
 class KeyGroups(StatefulProcessor):
     """Calls the operators of each bucket. Messages for a later stage pass through.
 
-    `output` is how results leave the last stage.
+    `output` is how results leave the last stage. What only workers need is kept as bytes: the modules that it
+    is made of take a second to load.
     """
 
     def __init__(self, hosting: Hosting, stage: int, output: ResultRows | None) -> None:
-        self.hosting, self.stage, self.output = hosting, stage, output
+        self._work = pickle.dumps((hosting, stage, output))
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._state = handle.getMapState("thalweg", KEY, VALUE)
@@ -74,7 +83,7 @@ class KeyGroups(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         from thalweg.spark.calls import frames
 
-        return frames(self.hosting, self.stage, self.output, int(key[0]), rows, MapStore(self._state))
+        return frames(*_loaded(self._work), int(key[0]), rows, MapStore(self._state))
 
     def close(self) -> None:
         """Nothing to let go: caches stay for the next batch."""
