@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from thalweg.demo.figures import Figures
     from thalweg.demo.play import Moment
 
+WARM_UP_S = 10.0
+"""Results of these seconds are not timed: the JVM compiles its code meanwhile."""
+
 
 def demo(
     *,
@@ -50,7 +53,7 @@ def demo(
     audience = _audience(silent=as_json)
     try:
         with _sigterm_as_interrupt():
-            figures = play(out, Traffic(rate=rate, seconds=seconds), audience)
+            figures = play(out, Traffic(rate=rate, seconds=seconds, warm_up_s=WARM_UP_S), audience)
     except DemoError as error:
         typer.echo(f"thalweg: {error}", err=True)
         raise typer.Exit(1) from None

@@ -96,7 +96,7 @@ class Figures:
 
     @property
     def rows_per_s(self) -> float:
-        return sum(self.rows_in.values()) / self.seconds if self.seconds else 0.0
+        return float((self.arrived >= 0).sum()) / self.seconds if self.seconds else 0.0
 
     @property
     def verified(self) -> bool:

@@ -76,12 +76,17 @@ def sizes(rng: np.random.Generator, count: int) -> pa.Array:
 
 @dataclass(frozen=True)
 class Traffic:
-    """The amount of traffic and how it is cut into files. `rate` is that of the busiest router."""
+    """The amount of traffic and how it is cut into files. `rate` is that of the busiest router.
+
+    The files of the first `warm_up_s` seconds are joined like all others, but their results are not timed:
+    the JVM compiles its code meanwhile.
+    """
 
     rate: int = 2_000
     seconds: float = 10.0
     interval_s: float = 0.5
     seed: int = 7
+    warm_up_s: float = 0.0
 
     def __post_init__(self) -> None:
         if self.rate < 10 or self.seconds <= 0 or self.interval_s <= 0:
@@ -91,6 +96,11 @@ class Traffic:
     def files(self) -> int:
         """The number of files that each router writes."""
         return max(1, round(self.seconds / self.interval_s))
+
+    @property
+    def warm_up_files(self) -> int:
+        """The number of further files that each router writes before results are timed."""
+        return round(self.warm_up_s / self.interval_s)
 
     @property
     def faster(self) -> float:

@@ -39,7 +39,10 @@ class Replay:
             (folder / router).mkdir(parents=True, exist_ok=True)
 
     def start(self) -> None:
-        """Starts with the second file of each router; `warm_up` writes the first."""
+        """Starts with the second file of each router; `warm_up` writes the first.
+
+        `begun` is then the moment from which on results are timed.
+        """
         self.begun = self._clock()
         self._thread.start()
 
@@ -59,10 +62,13 @@ class Replay:
 
         The last packets move event time past the windows of all others, so that no result is pending.
         """
-        begun, files = self._clock(), self._traffic.files
+        begun, untimed = self._clock(), self._traffic.warm_up_files
+        files = untimed + self._traffic.files
         for number in range(1, files + 1):
             if not self._until(begun + number * self._traffic.interval_s):
                 return
+            if number == untimed + 1:
+                self.begun = self._clock()
             for router in ROUTERS:
                 self._write(router, number, self._traffic.portion(router, number, self._now_us()))
         if self._until(self._clock() + self._traffic.silence_s):
