@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from tests.planners.examples import links, query
-from tests.simulate.sites_cases import by_sequences, evaluate
+from tests.simulate.sites_cases import Case, by_sequences, check_several, evaluate
 from tests.simulate.sql_cases import LONGS, N, W, check, ids, infos_of, known_of, made_of, planned_by, table
 from thalweg.plan.operators import METHODS
 from thalweg.simulate.host import SimulatedHost
@@ -121,3 +121,20 @@ def test_a_column_may_be_called_like_a_field_of_our_own(key, name):
     shown = f"a.id AS a_id, b.id AS b_id, a.`{key}` AS k, b.`#end` AS e, b.ts AS t"
     sql = f"SELECT {shown} FROM a {W}, b [ROWS 3] WHERE a.`{key}` = b.`{key}` AND a.`#end` <= b.`#end`"
     check(known, planned_by(known, [sql], name), 3)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("name", ["optimal", "bottom-up"])
+def test_an_equality_that_a_reused_join_does_not_have_is_decided_on_the_results(name: str, seed: int) -> None:
+    """Both its columns must be there: one can't stand for the other."""
+    case = Case(seed=seed, tuples=20)
+    windows = "a [RANGE 20 MILLISECONDS], b [RANGE 20 MILLISECONDS]"
+    check_several(
+        case,
+        {
+            "p": f"SELECT a.id AS a_id, b.id AS b_id FROM {windows} WHERE a.x = b.x",
+            "q": f"SELECT a.id AS a_id, b.id AS b_id, c.id AS c_id, a.y AS y FROM {windows}, "
+            "c [RANGE 20 MILLISECONDS] WHERE a.x = b.x AND a.y = b.y AND b.x = c.x",
+        },
+        name,
+    )

@@ -46,6 +46,7 @@ class QueryFields:
         self.number, self.typed, self.query = number, typed, typed.query
         self.infos = infos
         self.classes = classes(typed.equalities)
+        self._left_over: set[tuple[str, str]] = set()
         self._typed: dict[str, set[str]] = {}  # what a plan calls a key, and as what it is compared
         for asked, cast in zip(typed.query.equalities, typed.equalities, strict=True):
             for before, after in ((asked.left, cast.left), (asked.right, cast.right)):
@@ -58,6 +59,7 @@ class QueryFields:
 
     def left_over(self, condition: Expr) -> None:
         """A comparison between streams that no operator evaluates is evaluated on the results."""
+        self._left_over |= set(condition.columns)
         if condition not in self.query.conditions:
             self.query = replace(self.query, conditions=(*self.query.conditions, condition))
 
@@ -127,7 +129,10 @@ class QueryFields:
 
     @cached_property
     def same(self) -> dict[tuple[str, str], tuple[str, str]]:
-        """Key columns that are equal in every result are sent once: which stands for which."""
+        """Key columns that are equal in every result are sent once: which stands for which.
+
+        Columns that are still to be compared are all sent.
+        """
         found: dict[tuple[str, str], tuple[str, str]] = {}
         for members in self.classes:
             carriers: dict[pa.DataType, tuple[str, str]] = {}
@@ -136,7 +141,9 @@ class QueryFields:
                 if column is None or column not in self.query.columns_after_join(alias):
                     continue
                 kind = self.info(alias).columns[column]
-                if (alias, column) in found or not (restorable(kind) or is_bytes(kind)):
+                if (alias, column) in found or (alias, column) in self._left_over:
+                    continue
+                if not (restorable(kind) or is_bytes(kind)):
                     continue
                 carrier = carriers.setdefault(kind, (alias, column))
                 if carrier != (alias, column):

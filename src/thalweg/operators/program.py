@@ -193,6 +193,18 @@ class Program:
         groups = tuple(replace(g, operators=tuple(map(one, g.operators))) for g in self.groups)
         return replace(self, groups=groups)
 
+    def unlimited(self) -> Program:
+        """The same, without limits."""
+
+        def one(placed: Placed) -> Placed:
+            if not isinstance(placed.spec, JoinSpec):
+                return placed
+            return replace(placed, spec=replace(placed.spec, limit=None))
+
+        return replace(
+            self, groups=tuple(replace(g, operators=tuple(map(one, g.operators))) for g in self.groups)
+        )
+
     def after(self, before: Program, ended: Collection[str] = ()) -> Program:
         """This program, and the operators of those before it until they have ended.
 

@@ -13,6 +13,7 @@ not to a plan.
 from __future__ import annotations
 
 import bisect
+import threading
 import uuid
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -170,6 +171,7 @@ class SparkHost:
         self.drafts = Drafts(self.root / "exchange", self.run)
         self._unchanged = Unchanged()
         self._writers = ThreadPoolExecutor(8, "thalweg-publish")
+        self._telling = threading.Lock()
         self.results: list[ResultPlan] = list(self.compiled.results)
         program = self.compiled.program
         self.has_inbox = len(self.sites) > 1 or program.waits or bool(program.shipments)
@@ -190,7 +192,9 @@ class SparkHost:
         if written is None:
             self.programs.put(0, self.compiled.program)
         elif written != self.compiled.program.to_json():
-            raise self._other(0)
+            if not self._differs_in_limits(written):
+                raise self._other(0)
+            self.programs.put(0, self.compiled.program)  # how large the budget is may change
         for first in self.programs.firsts()[1:]:
             try:
                 program = self.programs.at(first)
@@ -198,6 +202,12 @@ class SparkHost:
                 raise self._other(first) from None
             if not {g.site for g in program.groups} <= {*self.sites}:
                 raise self._other(first)
+
+    def _differs_in_limits(self, written: bytes) -> bool:
+        try:
+            return Program.from_json(written).unlimited() == self.compiled.program.unlimited()
+        except ValueError:
+            return False
 
     def _other(self, first: int) -> UserError:
         return UserError(
@@ -268,6 +278,9 @@ class SparkHost:
         streams = {s.stream for s in compiled.selections}
         if compiled.shape != self.compiled.shape or streams != {s.stream for s in self.compiled.selections}:
             raise ValueError("another checkpoint is needed for this program")
+        now = {plan.query.name: plan for plan in self.results}
+        if any(now.get(plan.query.name, plan) != plan for plan in compiled.results):
+            raise ValueError("this program evaluates other conditions on the results of a query")
         if not self.has_inbox and (compiled.program.waits or compiled.program.shipments):
             raise ValueError("another checkpoint is needed for this program: one with an inbox")
         if not self.has_inbox:  # nothing is ever on its way
@@ -309,7 +322,8 @@ class SparkHost:
 
     def _tell(self, kind: Kind, *, ending: bool = False) -> None:
         control = self.exchanges.over(CONTROL)
-        control.publish(control.last(), [Parcel(int(ending), kind, 0, None, 0)])
+        with self._telling:  # the run and its batches tell from threads of their own
+            control.publish(control.last(), [Parcel(int(ending), kind, 0, None, 0)])
 
 
 def with_limit(compiled: Compiled, budget: int, delay: int) -> Compiled:

@@ -29,8 +29,11 @@ from thalweg.spark.results import Schemas
 from thalweg.spark.typing import arrow_schema
 from thalweg.wire.message import Message
 
-_GROUP_ROWS = 1 << 20
-_OWN = (t.YearMonthIntervalType, t.DayTimeIntervalType, t.CalendarIntervalType, t.VariantType)
+_GROUP_ROWS, _GROUP_BYTES = 1 << 20, 128 << 20
+_OWN = (
+    *(t.YearMonthIntervalType, t.DayTimeIntervalType, t.CalendarIntervalType, t.VariantType),
+    *((t.TimeType,) if hasattr(t, "TimeType") else ()),
+)
 """Types that Spark stores in parquet in a way of its own."""
 
 
@@ -53,7 +56,7 @@ class ParquetSink:
         for file in self.folder.glob(f"{batch:09d}-*"):
             file.unlink()
         shutil.rmtree(self.draft, ignore_errors=True)
-        self.draft.mkdir(parents=True)
+        self.draft.mkdir(parents=True, exist_ok=True)  # a worker that was given up may be writing there
 
     def write(self, results: DataFrame, batch: int) -> int:
         if _has_own(results.schema):
@@ -92,17 +95,20 @@ class _File:
         self.name, self.rows = f"{uuid.uuid4().hex}.parquet", 0
         self._writer = pq.ParquetWriter(Path(folder) / self.name, schema, store_schema=False)
         self._held: list[pa.RecordBatch] = []
+        self._rows = self._bytes = 0
         self._schema = schema
 
     def add(self, batch: pa.RecordBatch) -> None:
         self._held.append(batch)
         self.rows += batch.num_rows
-        if sum(b.num_rows for b in self._held) >= _GROUP_ROWS:
+        self._rows += batch.num_rows
+        self._bytes += batch.nbytes
+        if self._rows >= _GROUP_ROWS or self._bytes >= _GROUP_BYTES:
             self._flush()
 
     def _flush(self) -> None:
         self._writer.write_table(pa.Table.from_batches(self._held).cast(self._schema))
-        self._held = []
+        self._held, self._rows, self._bytes = [], 0, 0
 
     def close(self) -> None:
         if self._held:
