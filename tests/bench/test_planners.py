@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from thalweg.bench import cli, growth, planners, problems
+from thalweg.bench import cli, growth, made_up, planners
 from thalweg.cost.network import Network
 from thalweg.cost.objectives import MODELS
 from thalweg.planners.table import PLANNERS, planner
@@ -13,23 +13,23 @@ from thalweg.planners.table import PLANNERS, planner
 THERE = {p.name for p in PLANNERS}
 
 
-@pytest.mark.parametrize("make", [problems.sparse, problems.transit_stub])
+@pytest.mark.parametrize("make", [made_up.sparse, made_up.transit_stub])
 @pytest.mark.parametrize("nodes", [2, 8, 60])
 def test_networks_hang_together(make, nodes):
     links = make(nodes)
-    known = problems.catalog(2, nodes, links)
+    known = made_up.catalog(2, nodes, links)
     network = Network.of(known, MODELS["usage"])
     network.check_paths(list(known.sites), None)
     assert make(nodes) == links
-    if nodes == 60 and make is problems.sparse:
+    if nodes == 60 and make is made_up.sparse:
         assert len(links.pairs) / nodes == 4
 
 
 def test_random_queries_are_connected_and_of_the_size_asked_for():
     rng = random.Random(1)
-    joins = problems.schema(20)
+    joins = made_up.schema(20)
     for count in range(2, 7):
-        assert len(problems.random_query(joins, count, "q", rng).inputs) == count
+        assert len(made_up.random_query(joins, count, "q", rng).inputs) == count
 
 
 @pytest.mark.parametrize("target", planners.TARGETS, ids=lambda t: f"{t.planner}, {t.what}")
