@@ -98,7 +98,7 @@ def _titles(flow: Flow) -> Sequence[Title]:
         (f"{queries}: {sum(flow.results.values()):,} results, planner {flow.planner}{ended}", None),
         (
             f"{texts.volume(flow.payload)} between sites, {texts.saving(flow.payload, flow.central)} than "
-            f"{CENTRAL}; {texts.volume(flow.bytes)} with all that goes along",
+            f"{CENTRAL}; {texts.volume(flow.bytes)} as sent",
             None,
         ),
     )
