@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.operators.one_site import join_of, ranged
 from tests.planners.examples import query
 from tests.simulate.sites_cases import (
     Case,
@@ -229,3 +230,12 @@ def test_what_has_ended_is_gone_after_the_next_switch() -> None:
     assert {route.channel for route in program.routes} <= read
     numbers = Counter(o.shipment for p in program.operators for o in p.outlets if o.to == "site")
     assert max(numbers.values()) == 1
+
+
+def test_programs_that_differ_in_the_size_of_the_budget_are_the_same_without_limits() -> None:
+    """So a run can go on with another budget, and not with another plan."""
+    made, other = (join_of((ranged("a", "s"), ranged(alias, "t"))).program for alias in ("b", "c"))
+    small, large = made.limited(1 << 20, 0), made.limited(1 << 21, 5)
+    assert small != large
+    assert small.unlimited() == large.unlimited() == made
+    assert small.unlimited() != other.limited(1 << 20, 0).unlimited()
