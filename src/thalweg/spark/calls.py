@@ -21,7 +21,7 @@ from thalweg.operators.program import Program
 from thalweg.operators.state import MemoryStore, Store
 from thalweg.spark.processor import Hosting
 from thalweg.spark.program_files import Programs, batch_number
-from thalweg.spark.results import ResultRows
+from thalweg.spark.results import Outgoing
 from thalweg.spark.rows import ARROW, frame, parse, record_batch
 from thalweg.spark.worker import cache_of, check_place, settle
 from thalweg.wire.message import Message, merge
@@ -61,7 +61,7 @@ def packer(programs: Programs, stream: str) -> Arrow:
 def frames(
     hosting: Hosting,
     stage: int,
-    output: ResultRows | None,
+    output: Outgoing | None,
     group: int,
     rows: Iterable[pd.DataFrame],
     store: Store,
@@ -137,7 +137,7 @@ def _called(
             yield out
 
 
-def static(programs: Programs, stage: int, output: ResultRows | None) -> Any:
+def static(programs: Programs, stage: int, output: Outgoing | None) -> Any:
     """The call of a bucket over static frames: one batch is the whole stream, so at its end all is known."""
 
     def run(key: tuple[Any, ...], table: pa.Table) -> pa.Table:

@@ -44,7 +44,7 @@ from thalweg.spark.inbox import Inbox, InboxOptions
 from thalweg.spark.late import LateFiles
 from thalweg.spark.processor import Hosting, KeyGroups
 from thalweg.spark.program_files import Programs
-from thalweg.spark.results import ResultRows
+from thalweg.spark.results import Outgoing
 from thalweg.spark.rows import labels
 from thalweg.spark.schema import MESSAGE
 from thalweg.spark.typing import typed_query
@@ -107,7 +107,7 @@ def flow(
     compiled: Compiled,
     frames: Mapping[str, DataFrame],
     hosting: Hosting,
-    output: ResultRows,
+    output: Outgoing,
     inbox: DataFrame | None = None,
 ) -> DataFrame:
     """All that comes out of the last stage: results and reports."""
@@ -225,7 +225,7 @@ class SparkHost:
                     "is missing", where=str(exchange.path(seq)), remedy="start the run in a new folder"
                 )
 
-    def flow(self, frames: Mapping[str, DataFrame], late: LateFiles, output: ResultRows) -> DataFrame:
+    def flow(self, frames: Mapping[str, DataFrame], late: LateFiles, output: Outgoing) -> DataFrame:
         """All that comes out of the operators, and their reports."""
         forget_at_exit(self.spark)
         hosting = Hosting(

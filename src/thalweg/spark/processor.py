@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from thalweg.spark.late import LateFiles
-    from thalweg.spark.results import ResultRows
+    from thalweg.spark.results import Outgoing
 
 KEY = t.StructType([t.StructField("k", t.LongType())])
 VALUE = t.StructType([t.StructField("v", t.BinaryType())])
@@ -64,7 +64,7 @@ class KeyGroups(StatefulProcessor):
     `output` is how results leave the last stage.
     """
 
-    def __init__(self, hosting: Hosting, stage: int, output: ResultRows | None) -> None:
+    def __init__(self, hosting: Hosting, stage: int, output: Outgoing | None) -> None:
         self._pickled: bytes = cloudpickle.dumps((hosting, stage, output))  # type: ignore[no-untyped-call]
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -85,6 +85,6 @@ class KeyGroups(StatefulProcessor):
 
 
 @functools.lru_cache(maxsize=16)
-def _loaded(pickled: bytes) -> tuple[Hosting, int, ResultRows | None]:
-    found: tuple[Hosting, int, ResultRows | None] = pickle.loads(pickled)
+def _loaded(pickled: bytes) -> tuple[Hosting, int, Outgoing | None]:
+    found: tuple[Hosting, int, Outgoing | None] = pickle.loads(pickled)
     return found

@@ -50,7 +50,7 @@ _AS_IT_IS = (
 _REPORT = "report"  # a column of the flow: a report of the operators, and NULL in a row of the result
 
 
-class ResultRows(Protocol):
+class Outgoing(Protocol):
     """How results and reports leave the last stage, as rows of a schema."""
 
     @property
@@ -62,6 +62,10 @@ class ResultRows(Protocol):
 
     def frames(self, out: Iterable[Message | Results | Report]) -> Iterator[pd.DataFrame]:
         """Results and reports as rows of the schema."""
+
+
+class ResultRows(Outgoing, Protocol):
+    """The same, where the rows have the results."""
 
     def rows(self, flow: DataFrame, number: int) -> DataFrame:
         """The results of one query: its result columns c0, c1 and so on, the result's time last."""

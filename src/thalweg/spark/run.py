@@ -216,7 +216,7 @@ class _Run:
         plans = self.host.results
         self.sinks = [self.folder.sink(plan.query.name) for plan in plans]
         as_rows = result_rows(plans, self.schemas)
-        self.output: ResultRows = ResultFiles.of(plans, self.sinks, self.schemas) or as_rows
+        self.output: ResultFiles | ResultRows = ResultFiles.of(plans, self.sinks, self.schemas) or as_rows
         empty = self.spark.createDataFrame([], as_rows.schema)
         for number, (plan, sink) in enumerate(zip(plans, self.sinks, strict=True)):
             sink.prepare(results(empty, plan, number, as_rows))

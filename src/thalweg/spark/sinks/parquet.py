@@ -198,9 +198,6 @@ class ResultFiles:
             arrays.append(values.view(column.type) if field == START else decode(values, column.type))
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    def rows(self, flow: DataFrame, number: int) -> DataFrame:
-        raise NotImplementedError("the workers write these results")
-
     def collected(self, flow: DataFrame) -> tuple[Report, list[list[tuple[str, int]]]]:
         """Run the batch: the report of all operators, and the drafts of each query."""
         rows: list[Any] = flow.collect()
