@@ -11,10 +11,10 @@ import pyarrow as pa
 from thalweg.exchange.drafts import Drafts
 from thalweg.exchange.files import FileExchanges
 from thalweg.exchange.parcel_file import Edge
+from thalweg.files import write_text
 from thalweg.operators.outlet import Outlet
 from thalweg.operators.program import KeyGroup, Placed, Program, Route
 from thalweg.operators.spec import START, SourceSpec
-from thalweg.spark.folder import write
 from thalweg.spark.inbox import Inbox, InboxOptions
 from thalweg.spark.program_files import Programs
 from thalweg.spark.session import session
@@ -59,7 +59,9 @@ def main(root: Path) -> None:
                 thrown = [ball(edge, row["n"] - 1, exchanges.over(edge).last() + 1)]
                 exchanges.over(edge).publish(batch, drafts.gather([drafts.write(edge, batch, "x", thrown)]))
                 drafts.clear(batch)
-        write(root / "seen" / f"{batch:09d}", json.dumps([[r["channel"], r["wall"], r["n"]] for r in rows]))
+        write_text(
+            root / "seen" / f"{batch:09d}", json.dumps([[r["channel"], r["wall"], r["n"]] for r in rows])
+        )
 
     if programs.first() is None:
         programs.put(0, program())

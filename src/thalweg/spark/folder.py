@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 import shutil
 import time
 import uuid
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from thalweg.errors import UserError
+from thalweg.files import write_text
 from thalweg.plan.options import RunOptions
 from thalweg.spark.sinks.parquet import ParquetSink
 from thalweg.spark.tally import Tally
@@ -52,7 +52,7 @@ class Folder:
             job = None
         if job is None:
             job = {**asked, "partitions": partitions, "run": uuid.uuid4().hex}
-            write(job_file, json.dumps(job))
+            write_text(job_file, json.dumps(job))
         for part, what in (("queries", "other queries"), ("catalog", "another catalog")):
             if job[part] != asked[part]:
                 raise UserError(
@@ -104,7 +104,7 @@ class Folder:
     def started(self, pid: int | None) -> None:
         """Note the JVM, so that a later run can wait until this one is gone for good."""
         if pid is not None:
-            write(self.own / "jvm", str(pid))
+            write_text(self.own / "jvm", str(pid))
 
     def _await_last(self) -> None:
         """A JVM outlives a killed driver by a moment, and could still write."""
@@ -142,17 +142,7 @@ class Folder:
         return Tally.from_json(json.loads(file.read_text())) if file.exists() else Tally()
 
     def save_tally(self, tally: Tally) -> None:
-        write(self.own / "tally.json", json.dumps(tally.to_json()))
-
-
-def write(path: Path, text: str) -> None:
-    """Write a file so that it is there whole or not at all."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    with draft.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
+        write_text(self.own / "tally.json", json.dumps(tally.to_json()))
 
 
 def _identity(options: RunOptions) -> dict[str, Any]:

@@ -36,7 +36,6 @@ from thalweg.exchange.parcel_file import CONTROL, Edge
 from thalweg.operators.output import Report
 from thalweg.operators.pack import WALL
 from thalweg.operators.program import Program, Unchanged
-from thalweg.operators.spec import JoinSpec, ProbeSpec
 from thalweg.plan.deployment import Deployment
 from thalweg.query.model import Query
 from thalweg.spark.calls import packer, static
@@ -79,23 +78,6 @@ def compiled(
         generation=generation,
         numbers=numbers,
     )
-
-
-def limited(program: Program, budget: int, delay: int) -> Program:
-    """A program whose windows take no more memory than this, or what stands in the way."""
-    for operator in program.operators:
-        if isinstance(operator.spec, ProbeSpec):
-            raise UserError(
-                f"a memory budget is not possible with probe sequences ({operator.name})",
-                remedy="choose a planner of the families tree or partitioned, such as --planner optimal",
-            )
-        if isinstance(operator.spec, JoinSpec) and operator.spec.held:
-            raise UserError(
-                "a memory budget is not possible with windows of rows",
-                where=operator.name.split(".", 1)[0],
-                remedy="their size is in the query: leave the budget out, or use RANGE windows",
-            )
-    return program.limited(budget, delay)
 
 
 def partitions_of(spark: SparkSession) -> int:
@@ -328,4 +310,4 @@ class SparkHost:
 
 def with_limit(compiled: Compiled, budget: int, delay: int) -> Compiled:
     """The same, with a limit to the memory of its windows."""
-    return replace(compiled, program=limited(compiled.program, budget, delay))
+    return replace(compiled, program=compiled.program.limited(budget, delay))

@@ -19,13 +19,14 @@ from thalweg.compile.compiler import Compiled
 from thalweg.errors import UserError
 from thalweg.exchange.links import Link
 from thalweg.exchange.parcel_file import Edge
+from thalweg.files import write_text
 from thalweg.operators.output import Report
 from thalweg.plan.document import Plan
 from thalweg.plan.options import Progress, Reporter, RunOptions
 from thalweg.query import parse
 from thalweg.query.model import Query
 from thalweg.spark.error_messages import in_our_words
-from thalweg.spark.folder import Folder, write
+from thalweg.spark.folder import Folder
 from thalweg.spark.host import SparkHost, compiled, with_limit
 from thalweg.spark.late import LateFiles
 from thalweg.spark.results import ResultRows, reports, result_rows, results
@@ -83,7 +84,7 @@ def _run(options: RunOptions, reporter: Reporter, folder: Folder, stop: threadin
         folder.started(None if process is None else process.pid)
         if not settled["partitions"]:
             settled["partitions"] = spark.sparkContext.defaultParallelism
-            write(folder.own / "job.json", json.dumps(settled))
+            write_text(folder.own / "job.json", json.dumps(settled))
         spark.conf.set("spark.sql.shuffle.partitions", str(settled["partitions"]))
         options = _as_begun(options, folder, reporter)
         return _Run(options, reporter, folder, spark, stop, begun, settled).run()
@@ -97,7 +98,7 @@ def _as_begun(options: RunOptions, folder: Folder, reporter: Reporter) -> RunOpt
     """A run that goes on keeps to the plan it began with; a planner with more or less time finds another."""
     path = folder.path / "plan.json"
     if not path.exists():
-        write(path, json.dumps(options.plan.document(), indent=1))
+        write_text(path, json.dumps(options.plan.document(), indent=1))
         return options
     plan = Plan.load(path)
     plan.check_is_of(options.queries, str(path))
@@ -352,7 +353,7 @@ class _Run:
             "batches": tally.batch + 1,
             "complete": complete,
         }
-        write(self.folder.metrics_file, json.dumps(metrics, indent=1))
+        write_text(self.folder.metrics_file, json.dumps(metrics, indent=1))
         return metrics
 
 
