@@ -68,7 +68,7 @@ def join_of(
 
 def hosted(made: Compiled, folder: Path | None = None) -> SimulatedHost:
     """The host of what was compiled; tuples that memory has no room for go to the folder."""
-    return SimulatedHost(made.program, made.selections, folder=folder)
+    return SimulatedHost(made, folder=folder)
 
 
 def push(host: SimulatedHost, rows: Mapping[str, pa.RecordBatch], wall: int = 0) -> None:
@@ -78,7 +78,8 @@ def push(host: SimulatedHost, rows: Mapping[str, pa.RecordBatch], wall: int = 0)
 
 def end(host: SimulatedHost) -> None:
     """End all streams."""
-    host.batch({}, host.waiting, end=True)
+    host.end()
+    host.batch({}, host.waiting)
     host.drain()
 
 

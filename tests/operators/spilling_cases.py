@@ -69,7 +69,8 @@ def check(case: Case, budget: int, delay: int) -> SimulatedHost:
             if rng.random() < 0.3:
                 host.forget()
             if rng.random() < 0.2:
-                host.batch({}, host.waiting, hurry=True)
+                host.hurry()
+                host.batch({}, host.waiting)
                 assert not any(p.waiting for head in heads(host) for p in head.pieces)
         end(host)
         assert not any(head.pieces for head in heads(host))

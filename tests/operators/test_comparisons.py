@@ -12,7 +12,7 @@ from tests.simulate.sql_cases import W, check, ids, known_of, made_of, planned_b
 from thalweg.operators.comparisons import Comparison, comparison
 from thalweg.query.model import Expr
 
-OPERATORS = ("<", "<=", ">", ">=", "<>")
+OPERATORS = ("<", "<=", ">", ">=", "<>", "=")
 TIME = pa.timestamp("us", "UTC")
 
 
@@ -36,6 +36,12 @@ def test_as_duckdb_decides(kind, values, operator):
     with duckdb.connect() as db:
         wanted = db.sql(f'SELECT coalesce("a.v" {operator} "b.w", false) FROM rows_').fetchall()
     assert Comparison("a.v", operator, "b.w").holds(batch).tolist() == [w for (w,) in wanted]
+
+
+def test_equality_of_text_is_by_value():
+    columns = [pa.array(["x", "y", None, "", None]), pa.array(["x", "z", None, "", "y"])]
+    batch = pa.record_batch(columns, names=["a.v", "b.w"])
+    assert Comparison("a.v", "=", "b.w").holds(batch).tolist() == [True, False, False, True, False]
 
 
 def test_a_slice_is_decided_by_its_own_values():

@@ -28,7 +28,6 @@ from tests.simulate.sites_cases import (
     sql_of,
     table,
 )
-from thalweg.operators.program import Program
 from thalweg.oracle import reference
 from thalweg.plan.operators import METHODS
 from thalweg.plan.options import Objective, PlanOptions
@@ -68,7 +67,7 @@ class Run:
     def start(self, planned) -> None:
         self.read = {i.stream for q, _ in planned for i in q.inputs}
         self.made = compiled(self.case, self.known, planned)
-        self.host = SimulatedHost(self.made.program, self.made.selections, evaluate)
+        self.host = SimulatedHost(self.made, evaluate)
 
     def switch(self, planned) -> None:
         """Let another plan take over; operators of any plan before may still have to finish."""
@@ -83,9 +82,9 @@ class Run:
             generation=self.generation,
         )
         assert made.selections == self.made.selections
-        host.program = Program.from_json(made.program.after(host.program, host.report.ended).to_json())
+        host.switch(host.number - 1, made, host.report.ended)
 
-    def step(self, fresh: dict[str, list[dict]], **told: bool) -> None:
+    def step(self, fresh: dict[str, list[dict]]) -> None:
         host, rng = self.host, self.rng
         take = {w: rng.randint(0, n) for w, n in host.waiting.items() if rng.random() < 0.6}
         for name, rows in fresh.items():
@@ -94,26 +93,26 @@ class Run:
             {name: table(self.case, rows) for name, rows in fresh.items()},
             {w: n for w, n in take.items() if n},
             crash_after=rng.randrange(5) if rng.random() < 0.3 else None,
-            **told,
         )
         if rng.random() < 0.2:
             host.forget()
 
-    def feed(self, rows: dict[str, list[dict]], ending: bool) -> None:
-        """The rows of a phase; in its first batch, operators of the program before are told to end."""
-        left = {a: list(r) for a, r in rows.items()}
-        while ending or any(left.values()):
+    def feed(self, rows: dict[str, list[dict]]) -> None:
+        """The rows of a phase, in one batch at least."""
+        left, begun = {a: list(r) for a, r in rows.items()}, False
+        while not begun or any(left.values()):
+            begun = True
             fresh = {}
             for name in left:
                 n = self.rng.choice([0, 0, 1, 3, 10, 40])
                 chosen, left[name] = left[name][:n], left[name][n:]
                 if chosen:
                     fresh[name] = chosen
-            self.step(fresh, ending=ending)
-            ending = False
+            self.step(fresh)
 
     def finish(self) -> None:
-        self.step({}, end=True)
+        self.host.end()
+        self.step({})
         while self.host.waiting:
             self.step({})
 
@@ -126,7 +125,7 @@ def run_plans(case: Case, known, plans: list) -> Run:
     for n, (planned, rows) in enumerate(zip(plans, phases, strict=True)):
         if n:
             run.switch(planned)
-        run.feed(rows, ending=n > 0)
+        run.feed(rows)
     run.finish()
     check_counts(case, run.host, {a: b for a, b in run.batches.items() if a in run.read})
     return run
@@ -220,7 +219,7 @@ def test_what_has_ended_is_gone_after_the_next_switch() -> None:
         if n:
             run.host.drain()  # by now all that was ending has ended
             run.switch(planned)
-        run.feed(rows_of(replace(case, seed=n)), ending=n > 0)
+        run.feed(rows_of(replace(case, seed=n)))
     program = run.host.program
     last = len(plans) - 1
     names = {p.name for p in program.operators}

@@ -187,7 +187,7 @@ def labels(place: str, count: int) -> list[int]:
 
 def drive(case: Case, made: Compiled, rows: dict[str, list[dict]], *, crashes: float = 0.2):
     """Run it: streams at random paces, parcels delayed at random, some batches repeated after a crash."""
-    host = SimulatedHost(made.program, made.selections, evaluate)
+    host = SimulatedHost(made, evaluate)
     return host, drive_rows(host, rows, lambda _, part: table(case, part), case.seed, crashes)
 
 
@@ -212,8 +212,10 @@ def drive_rows(
         ending = not ended and not any(left.values()) and not fresh and rng.random() < 0.5
         ended |= ending
         crash = rng.randrange(5) if rng.random() < crashes else None
+        if ending:
+            host.end()
         if fresh or ending or any(take.values()):
-            host.batch(fresh, {w: n for w, n in take.items() if n}, end=ending, crash_after=crash)
+            host.batch(fresh, {w: n for w, n in take.items() if n}, crash_after=crash)
         if rng.random() < 0.2:
             host.caches.clear()
         if ended and not host.waiting:

@@ -68,7 +68,7 @@ def hosted(known, asked, deployment, columns, kind) -> SimulatedHost:
         labels=labels,
         keep_late=False,
     )
-    return SimulatedHost(made.program, made.selections, evaluate)
+    return SimulatedHost(made, evaluate)
 
 
 def run(setting: Setting, known, asked, deployment) -> SimulatedHost:
@@ -86,7 +86,8 @@ def run(setting: Setting, known, asked, deployment) -> SimulatedHost:
             rows[name] = pa.record_batch(values, names=list(columns))
         host.batch(rows, host.waiting)
         at += setting.batch_s
-    host.batch({}, host.waiting, end=True)
+    host.end()
+    host.batch({}, host.waiting)
     host.drain()
     return host
 
@@ -142,6 +143,7 @@ def shipped_in_example_1(times: float, make) -> int:
             values = [pa.array((ts[order] * 1e6).astype(np.int64)).view(TIME), pa.array(dest[order].tolist())]
             rows[name] = pa.record_batch(values, names=list(columns))
         host.batch(rows, host.waiting)
-    host.batch({}, host.waiting, end=True)
+    host.end()
+    host.batch({}, host.waiting)
     host.drain()
     return sum(counted(host).values())

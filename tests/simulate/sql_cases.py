@@ -114,7 +114,7 @@ def planned_by(known, sqls, name, objective="bytes", **settings):
 
 def check(known, planned, seed, nulls=0.05):
     made = made_of(known, planned)
-    host = SimulatedHost(made.program, made.selections, evaluate)
+    host = SimulatedHost(made, evaluate)
     rows = rows_of(known, seed, nulls)
     batches = drive_rows(host, rows, lambda name, part: table(known.streams[name], part), seed)
     kept = {n: reference.late_split(b, known.streams[n].lateness)[0] for n, b in batches.items()}

@@ -218,7 +218,7 @@ def test_an_idle_stream_at_another_site_stops_holding_back_the_others() -> None:
         labels=labels,
         keep_late=False,
     )
-    host = SimulatedHost(made.program, made.selections, evaluate)
+    host = SimulatedHost(made, evaluate)
     row = {"x": 1, "y": 1, "v": 0, "id": 0}
     host.batch({"a": table(case, [{"ts": 0, **row}]), "b": table(case, [{"ts": 5_000, **row}])}, {}, wall=1)
     for n in range(1, 40):

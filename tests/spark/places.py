@@ -36,6 +36,36 @@ FROM a [RANGE 5 SECONDS], b [RANGE 3 SECONDS], c [RANGE 6 SECONDS], d [RANGE 4 S
 WHERE a.k = b.k AND b.k = c.k AND c.k = d.k AND b.v <> 3 AND a.v + d.v < 12
 """
 
+HALF = """SELECT a.id AS w, b.id AS x, c.id AS y, a.k, result_time
+FROM a [RANGE 5 SECONDS], b [RANGE 3 SECONDS], c [RANGE 6 SECONDS]
+WHERE a.k = b.k AND b.word = c.word AND a.v <> 3
+"""
+NARROW = """SELECT a.id AS w, b.id AS x, b.ts AS at
+FROM a [RANGE 2 SECONDS], b [RANGE 3 SECONDS] WHERE a.k = b.k AND a.v <> 3 AND a.v > 1
+"""
+WIDE = CHAIN.replace("a.v <> 3", "a.v <> 4")
+TWICE = """SELECT a.id AS w, e.id AS x, b.id AS y, c.id AS z, e.ts AS at, result_time
+FROM a [RANGE 4 SECONDS], a [RANGE 2 SECONDS] AS e,
+b [RANGE 3 SECONDS], c [RANGE 3 SECONDS], d [RANGE 1 SECOND]
+WHERE a.k = b.k AND b.word = c.word AND e.k = c.k AND e.v < 7 AND a.v <> 3 AND d.k = c.k
+"""
+WINDOWS = {
+    "rows": {"a [RANGE 5 SECONDS]": "a [ROWS 12]", "c [RANGE 6 SECONDS]": "c [ROWS 20]"},
+    "slide": {"b [RANGE 3 SECONDS]": "b [RANGE 3 SECONDS SLIDE 2 SECONDS]"},
+    "both": {
+        "b [RANGE 3 SECONDS]": "b [ROWS 9]",
+        "d [RANGE 4 SECONDS]": "d [RANGE 4 SECONDS SLIDE 7 SECONDS]",
+    },
+    "unbounded": {"a [RANGE 5 SECONDS]": "a [UNBOUNDED]", "d.id % 7 <> 0": "d.id % 7 = 1"},
+}
+
+
+def with_windows(sql: str, name: str) -> str:
+    """A query with other windows."""
+    for old, new in WINDOWS[name].items():
+        sql = sql.replace(old, new)
+    return sql
+
 
 def batches(
     rng: random.Random, count: int, size: int, seconds: float, often: Sequence[int]

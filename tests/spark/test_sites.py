@@ -11,7 +11,21 @@ from thalweg.plan.operators import METHODS
 from thalweg.planners.table import PLANNERS
 
 from .feed import SECOND, Feed, catalog_yaml, results_of, written
-from .places import CHAIN, COLUMNS, STAR, Place, batches, check_complete, place
+from .places import (
+    CHAIN,
+    COLUMNS,
+    HALF,
+    NARROW,
+    STAR,
+    TWICE,
+    WIDE,
+    WINDOWS,
+    Place,
+    batches,
+    check_complete,
+    place,
+    with_windows,
+)
 from .test_run import files_of
 
 JITTER = ("--jitter", 1)
@@ -40,29 +54,6 @@ def check_done(made, thalweg, *more):
     assert files_of(made.root / "out") == before
 
 
-def test_a_tree(tmp_path, thalweg):
-    made = place(tmp_path)
-    more = ("--planner", "optimal", *JITTER)
-    _, plan = check(made, thalweg, *more)
-    assert len({o["site"] for o in operators(plan) if o["kind"] == "join"}) > 1
-    check_done(made, thalweg, *more)
-
-
-def test_probe_sequences_by_all_methods(tmp_path, thalweg):
-    made = place(tmp_path, seed=1)
-    more = ("--plan", made.by_sequences("mixed.json"), *JITTER)
-    _, plan = check(made, thalweg, *more)
-    assert {o["method"] for o in operators(plan) if o["kind"] == "step"} == set(METHODS)
-    check_done(made, thalweg, *more)
-
-
-def test_a_plan_for_each_part_of_the_key_space(tmp_path, thalweg):
-    made = place(tmp_path, STAR, seed=2, skewed=True)
-    _, plan = check(made, thalweg, "--planner", "pmjoin", *JITTER)
-    assert len({o["site"] for o in operators(plan) if o["kind"] == "join"}) > 1
-    assert len([o for o in operators(plan) if o["kind"] == "split"]) > 4
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("name", [p.name for p in PLANNERS if p.name != "local"])
 @pytest.mark.parametrize("sql", [CHAIN, STAR], ids=["chain", "star"])
@@ -79,37 +70,14 @@ def test_each_method_alone(tmp_path, thalweg, method, sql):
     check(made, thalweg, "--plan", made.by_sequences("plan.json", [method]), *JITTER)
 
 
-WINDOWS = {
-    "rows": {"a [RANGE 5 SECONDS]": "a [ROWS 12]", "c [RANGE 6 SECONDS]": "c [ROWS 20]"},
-    "slide": {"b [RANGE 3 SECONDS]": "b [RANGE 3 SECONDS SLIDE 2 SECONDS]"},
-    "both": {
-        "b [RANGE 3 SECONDS]": "b [ROWS 9]",
-        "d [RANGE 4 SECONDS]": "d [RANGE 4 SECONDS SLIDE 7 SECONDS]",
-    },
-    "unbounded": {"a [RANGE 5 SECONDS]": "a [UNBOUNDED]", "d.id % 7 <> 0": "d.id % 7 = 1"},
-}
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("windows", WINDOWS)
 @pytest.mark.parametrize("kind", ["optimal", "mixed", "pmjoin"])
 def test_other_windows(tmp_path, thalweg, windows, kind):
-    sql = STAR if kind == "pmjoin" else CHAIN
-    for old, new in WINDOWS[windows].items():
-        sql = sql.replace(old, new)
+    sql = with_windows(STAR if kind == "pmjoin" else CHAIN, windows)
     made = place(tmp_path, sql, seed=len(windows), skewed=kind == "pmjoin")
     chosen = ("--plan", made.by_sequences("plan.json")) if kind == "mixed" else ("--planner", kind)
     check(made, thalweg, *chosen, *JITTER)
-
-
-HALF = """SELECT a.id AS w, b.id AS x, c.id AS y, a.k, result_time
-FROM a [RANGE 5 SECONDS], b [RANGE 3 SECONDS], c [RANGE 6 SECONDS]
-WHERE a.k = b.k AND b.word = c.word AND a.v <> 3
-"""
-NARROW = """SELECT a.id AS w, b.id AS x, b.ts AS at
-FROM a [RANGE 2 SECONDS], b [RANGE 3 SECONDS] WHERE a.k = b.k AND a.v <> 3 AND a.v > 1
-"""
-WIDE = CHAIN.replace("a.v <> 3", "a.v <> 4")
 
 
 @pytest.mark.long
@@ -140,13 +108,6 @@ def test_results_are_delivered_to_a_site(tmp_path, thalweg, planner):
     metrics, plan = check(made, thalweg, "--planner", planner, "--deliver-to", "n1", *JITTER)
     assert [o["site"] for o in operators(plan) if o["kind"] == "sink"] == ["n1"]
     assert "n1" in {s["to"] for s in metrics["shipped"]}
-
-
-TWICE = """SELECT a.id AS w, e.id AS x, b.id AS y, c.id AS z, e.ts AS at, result_time
-FROM a [RANGE 4 SECONDS], a [RANGE 2 SECONDS] AS e,
-b [RANGE 3 SECONDS], c [RANGE 3 SECONDS], d [RANGE 1 SECOND]
-WHERE a.k = b.k AND b.word = c.word AND e.k = c.k AND e.v < 7 AND a.v <> 3 AND d.k = c.k
-"""
 
 
 @pytest.mark.long

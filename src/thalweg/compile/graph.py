@@ -36,7 +36,7 @@ class Op:
     """Aliases of which it lets more pass than its query asks for, since another one needs it."""
 
     def reads(self, view: View, port: int, **more: Any) -> Feed:
-        number = sum(f.port == port for f in self.feeds)
+        number = sum(f.port == port and not f.handed_out for f in self.feeds)
         self.feeds.append(Feed(self, view, port, number, [view.flags], **more))
         return self.feeds[-1]
 
@@ -46,14 +46,16 @@ class View:
     """An operator's output as operators of a query see it.
 
     `theirs` gives for each of the query's aliases its name in the output; for a stream itself that is ''.
-    Only tuples with all of `flags` are meant. Views of one `group` are one shipment. `narrow` are windows
-    that are narrower than those of the operator.
+    Only tuples with all of `flags`, and with the same value in both fields of each pair of `equal`, are
+    meant. Views of one `group` are one shipment. `narrow` are windows that are narrower than those of the
+    operator.
     """
 
     op: Op
     site: str
     theirs: Mapping[str, str]
     flags: tuple[str, ...] = ()
+    equal: tuple[tuple[str, str], ...] = ()
     group: Hashable = ()
     part: tuple[str, Selector, tuple[Any, ...]] | None = None  # field, selector, all values named
     narrow: tuple[tuple[str, int], ...] = ()
@@ -92,6 +94,16 @@ class Feed:
     wants: dict[str, None] = field(default_factory=dict)
     slot: int = 0
     width: float = 0.0
+
+    @property
+    def handed_out(self) -> bool:
+        """Whether results can be handed out where they are made: nothing is left to do for the sink."""
+        view, sink = self.view, self.reader
+        same = all(alias == theirs for alias, theirs in view.theirs.items())
+        if sink.role != "sink" or sink.site != view.op.site or not same or view.narrow or view.part:
+            return False
+        assert sink.query is not None
+        return sink.query.query.slide is None
 
 
 class Graph:
@@ -144,4 +156,4 @@ class Graph:
             self._relays[key] = relay
         elif view.flags not in (accept := self._relays[key].feeds[0].accept):
             accept.append(view.flags)
-        return replace(view, op=self._relays[key], part=None, group=())
+        return replace(view, op=self._relays[key], equal=(), part=None, group=())

@@ -48,6 +48,7 @@ class Needs:
             needed = [n if op.role == "relay" or n.startswith("#") else view.field(n) for n in wanted]
             if view.part is not None:
                 needed.append(view.part[0])
+            needed += [name for pair in view.equal for name in pair]
             if view.op.role == "relay" and view.base and op.role != "relay" and feed.form == "tuples":
                 assert names is not None
                 if (rows := names.rows(view.aliases[0])) is not None:

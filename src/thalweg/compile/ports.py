@@ -42,7 +42,7 @@ class Ports:
             return RelaySpec(Port(op.name, (), None))
         assert op.query is not None
         if op.role == "sink":
-            port = Port(op.name, (), None, feeds=len(op.feeds))
+            port = Port(op.name, (), None, feeds=sum(not f.handed_out for f in op.feeds))
             return SinkSpec(op.query.number, port, op.query.query.slide)
         if op.role == "keys":
             return KeysSpec(op.name, self.port(op, 0), op.about["slot"])

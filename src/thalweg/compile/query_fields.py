@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 
 import pyarrow as pa
@@ -46,7 +45,6 @@ class QueryFields:
         self.number, self.typed, self.query = number, typed, typed.query
         self.infos = infos
         self.classes = classes(typed.equalities)
-        self._left_over: set[tuple[str, str]] = set()
         self._typed: dict[str, set[str]] = {}  # what a plan calls a key, and as what it is compared
         for asked, cast in zip(typed.query.equalities, typed.equalities, strict=True):
             for before, after in ((asked.left, cast.left), (asked.right, cast.right)):
@@ -57,11 +55,17 @@ class QueryFields:
         meant = {sql for key in keys for sql in self._typed.get(key, {key})}
         return [c for c, m in enumerate(self.classes) if any(e.sql in meant for e in m.get(alias, ()))]
 
-    def left_over(self, condition: Expr) -> None:
-        """A comparison between streams that no operator evaluates is evaluated on the results."""
-        self._left_over |= set(condition.columns)
-        if condition not in self.query.conditions:
-            self.query = replace(self.query, conditions=(*self.query.conditions, condition))
+    def equates(self, condition: Expr) -> bool:
+        """Whether a condition between streams is an equality of keys; Spark evaluates all the others."""
+        return any(condition.sql == f"{a} = {b}" for a in self._typed for b in self._typed)
+
+    def equal(self, aliases: Sequence[str]) -> list[tuple[str, str]]:
+        """The pairs of key fields that are the same wherever all these aliases have been joined."""
+        found = []
+        for c, members in enumerate(self.classes):
+            first, *others = [a for a in aliases if a in members] or [""]
+            found += [(self.key(first, c), self.key(other, c)) for other in others]
+        return found
 
     def info(self, alias: str) -> StreamInfo:
         return self.infos[self.query.input(alias).stream]
@@ -129,10 +133,7 @@ class QueryFields:
 
     @cached_property
     def same(self) -> dict[tuple[str, str], tuple[str, str]]:
-        """Key columns that are equal in every result are sent once: which stands for which.
-
-        Columns that are still to be compared are all sent.
-        """
+        """Key columns that are equal in every result are sent once: which stands for which."""
         found: dict[tuple[str, str], tuple[str, str]] = {}
         for members in self.classes:
             carriers: dict[pa.DataType, tuple[str, str]] = {}
@@ -141,9 +142,7 @@ class QueryFields:
                 if column is None or column not in self.query.columns_after_join(alias):
                     continue
                 kind = self.info(alias).columns[column]
-                if (alias, column) in found or (alias, column) in self._left_over:
-                    continue
-                if not (restorable(kind) or is_bytes(kind)):
+                if (alias, column) in found or not (restorable(kind) or is_bytes(kind)):
                     continue
                 carrier = carriers.setdefault(kind, (alias, column))
                 if carrier != (alias, column):

@@ -99,7 +99,7 @@ class Reader:
             operator.site,
             {alias: ""},
             (self.names.flag(alias),),
-            self.names.filters(alias),
+            group=self.names.filters(alias),
             filters=self.names.filters(alias),
         )
 
@@ -130,7 +130,7 @@ class Reader:
         if theirs.base:
             (alias,) = own
             flags, filters = (self.names.flag(alias),), self.names.filters(alias)
-            return View(theirs.op, operator.site, {alias: ""}, flags, theirs.group, filters=filters)
+            return View(theirs.op, operator.site, {alias: ""}, flags, group=theirs.group, filters=filters)
         assert theirs.op.query is not None
         wider = _widened(operator.filters_widened, self.query, own)
         for alias in own:
@@ -158,11 +158,14 @@ class Reader:
         view = self._input(operator)
         if view.base:
             return view  # a stream's view asks for this query's own filters anyway
-        flags = []
+        flags: list[str] = []
+        equal: dict[tuple[str, str], None] = {}
         for text in operator.filters:
             expr = Expr(text)
             if len(expr.aliases) > 1:
-                self.names.left_over(expr)
+                if self.names.equates(expr):
+                    same = self.names.equal(view.aliases)
+                    equal |= {(view.field(a), view.field(b)): None for a, b in same}
                 continue
             (alias,) = expr.aliases
             flags.append(view.field(f"{alias}.{FLAG}{unqualified(expr)}"))
@@ -170,8 +173,10 @@ class Reader:
         if operator.windows:
             windows = {a: self.query.input(a).window for a in view.aliases}  # those of rows are the same
             narrow = tuple((a, w.size) for a, w in windows.items() if w.kind is WindowKind.RANGE)
-        group = (view.group, tuple(flags), narrow)
-        return replace(view, flags=(*view.flags, *flags), narrow=narrow, group=group)
+        group = (view.group, tuple(flags), tuple(equal), narrow)
+        return replace(
+            view, flags=(*view.flags, *flags), equal=(*view.equal, *equal), narrow=narrow, group=group
+        )
 
     def _join(self, operator: ops.Join) -> View:
         """An N-way join; on several attributes, several of them at the same site."""

@@ -70,7 +70,7 @@ class Shipments:
         producer, to, site = self._destination(feed)
         if to is None:
             return
-        key: Hashable = (to, site, feed.form, view.group, repr(view.part))
+        key: Hashable = (to, site, feed.form, view.group, view.equal, repr(view.part))
         if to == "results":
             key = (to, id(feed))
         elif feed.form in ("keys", "bloom"):
@@ -92,7 +92,7 @@ class Shipments:
             key = () if place.whole else tuple(view.field(k) for k in feed.key)
             return Instance(view.op.stream, place, key), "here", ""
         producer: Producer = placement.primary(view.op.stream) if source else view.op
-        if _handed_out(feed):
+        if feed.handed_out:
             return producer, "results", ""
         if placement.beside(feed):
             return producer, "here", ""
@@ -160,7 +160,7 @@ class Shipments:
         common: dict[str, Any] = {
             "any_of": () if any_of == chosen else any_of,
             "part": part,
-            "where": self._decided(view.op),
+            "where": (*self._decided(view.op), *(Comparison(a, "=", b) for a, b in view.equal)),
         }
         if shipment.to == "results":
             assert feed.reader.query is not None
@@ -311,16 +311,6 @@ def source_name(instance: Instance) -> str:
     """The name of a source operator."""
     stage = f" in stage {instance.place.stage}" if instance.place.stage > 1 else ""
     return f"{instance.stream}{stage}" + (f" by {', '.join(instance.key)}" if instance.key else "")
-
-
-def _handed_out(feed: Feed) -> bool:
-    """Whether what a sink reads can be handed out where it is made: nothing is left to do for the sink."""
-    view, sink = feed.view, feed.reader
-    same = all(alias == theirs for alias, theirs in view.theirs.items())
-    if sink.role != "sink" or sink.site != view.op.site or not same or view.narrow or view.part is not None:
-        return False
-    assert sink.query is not None
-    return sink.query.query.slide is None
 
 
 def fields_of(shipments: Sequence[Shipment], of: Shipments, chosen: Flags) -> list[str]:

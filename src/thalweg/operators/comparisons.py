@@ -1,7 +1,8 @@
-"""Conditions between streams that an operator can decide by itself: one column compared with another.
+"""Conditions between streams that an operator can decide by itself: one field compared with another.
 
-Spark decides every condition where results are handed out. What fails one of these before is not sent there.
-So this may let pass what Spark will not, and must never keep back what Spark would let pass.
+Spark decides every condition of a query, but not its equalities, where results are handed out. What fails one
+of these before is not sent there. So an inequality may let pass what Spark will not, and must never keep back
+what Spark would let pass. An equality is decided here for good.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from typing import Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from sqlglot import exp
 
 from thalweg.kernel.columns import fixed_values
+from thalweg.kernel.keys import comparable, is_exact, words
 from thalweg.query.model import Expr
 
-Operator = Literal["<", "<=", ">", ">=", "<>"]
+Operator = Literal["<", "<=", ">", ">=", "<>", "="]
 _OPERATORS: dict[type[exp.Expression], Operator] = {
     exp.LT: "<",
     exp.LTE: "<=",
@@ -38,6 +41,8 @@ class Comparison:
     def holds(self, batch: pa.RecordBatch) -> np.ndarray:
         """For each tuple, whether it may hold; with NULL it does not."""
         left, right = batch.column(self.left), batch.column(self.right)
+        if self.operator == "=":
+            return _equal(left, right)
         found = _DECIDE[self.operator](_values(left), _values(right))
         for column in (left, right):
             if column.null_count:
@@ -78,6 +83,18 @@ def _less(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if a.dtype.kind != "f":
         return np.asarray(a < b)
     return np.asarray((a < b) | (np.isnan(b) & ~np.isnan(a)))
+
+
+def _equal(left: pa.Array, right: pa.Array) -> np.ndarray:
+    """As a join compares keys: by their words, and by the values where a word is a hash."""
+    a, b = comparable(left), comparable(right)
+    found = np.asarray(words(a) == words(b))
+    if not (is_exact(a.type) and is_exact(b.type)):
+        found &= np.asarray(pc.equal(a, b).fill_null(False))
+    for column in (a, b):
+        if column.null_count:
+            found &= np.asarray(column.is_valid())
+    return found
 
 
 _DECIDE: dict[Operator, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {

@@ -7,13 +7,14 @@ and published parcels stay.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
 
-from thalweg.compile.compiler import Selection
+from thalweg.compile.compiler import Compiled
+from thalweg.compile.host import Host
 from thalweg.kernel.spill_files import SpillFolder
 from thalweg.operators.cache import OwnCache
 from thalweg.operators.chain import Bucket, Shipped, call
@@ -47,15 +48,14 @@ class Traffic:
 
 
 @dataclass
-class SimulatedHost:
-    """Runs a program. What comes out is collected in `results`, `late`, `report` and `traffic`.
+class SimulatedHost(Host):
+    """Runs a program in this process. Output is collected in `results`, `late`, `report` and `traffic`.
 
     `forget` drops the windows at hand, as a crash does; state is then rebuilt from the stores. Tuples that
     memory has no room for go to `folder`. What a crashed batch counted is counted twice.
     """
 
-    program: Program
-    selections: tuple[Selection, ...]
+    compiled: Compiled
     evaluate: Evaluate = columns_only
     folder: Path | None = None
     new_cache: Callable[[str], Cache] = lambda name: OwnCache()
@@ -70,6 +70,10 @@ class SimulatedHost:
     programs: dict[int, Program] = field(default_factory=dict)
     number: int = 0
     _unchanged: Unchanged = field(default_factory=Unchanged)
+    _told: list[tuple[Kind, bool]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.program = self.compiled.program
 
     @property
     def waiting(self) -> dict[Way, int]:
@@ -82,9 +86,6 @@ class SimulatedHost:
         rows: Mapping[str, pa.RecordBatch],
         take: Mapping[Way, int] | None = None,
         *,
-        end: bool = False,
-        ending: bool = False,
-        hurry: bool = False,
         wall: int = 0,
         crash_after: int | None = None,
     ) -> None:
@@ -92,10 +93,9 @@ class SimulatedHost:
         take = take or {}
         self.programs[self.number] = self.program
         messages = self._arriving(rows, take, wall)
-        if end or ending:
-            messages += self.program.told(Kind.END, wall, ending)
-        if hurry:
-            messages += self.program.told(Kind.HURRY, wall)
+        for kind, ending in self._told:
+            messages += self.program.told(kind, wall, ending)
+        self._told = []
         if crash_after is not None:
             before = {place: MemoryStore(store) for place, store in self.stores.items()}
             sent, _ = self._run(messages)
@@ -119,6 +119,18 @@ class SimulatedHost:
             self.taken[way] = self.taken.get(way, 0) + count
         self.number += 1
 
+    def switch(self, batch: int, compiled: Compiled, ended: Collection[str] = ()) -> None:
+        assert batch == self.number - 1
+        self._told.append((Kind.END, True))
+        program = compiled.program.after(self.program, ended)
+        self.program = Program.from_json(program.to_json())  # as it travels: as data
+
+    def end(self) -> None:
+        self._told.append((Kind.END, False))
+
+    def hurry(self) -> None:
+        self._told.append((Kind.HURRY, False))
+
     def drain(self) -> None:
         """Take everything that is on its way, until nothing is."""
         while self.waiting:
@@ -131,7 +143,7 @@ class SimulatedHost:
         self, rows: Mapping[str, pa.RecordBatch], take: Mapping[Way, int], wall: int
     ) -> list[Message]:
         messages: list[Message] = []
-        for selection in self.selections:
+        for selection in self.compiled.selections:
             batch = rows.get(selection.stream)
             if batch is not None and batch.num_rows:
                 selected = self.evaluate(batch, selection.columns)

@@ -25,6 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
 
 from thalweg.compile.compiler import Compiled, Selection, compile_plan
+from thalweg.compile.host import Host
 from thalweg.compile.inputs import ResultPlan, StreamInfo
 from thalweg.compile.stages import Shape
 from thalweg.errors import UserError
@@ -132,7 +133,7 @@ def fixed(compiled: Compiled) -> Hosting:
 
 
 @dataclass
-class SparkHost:
+class SparkHost(Host):
     """The sites of a run. `root` is the folder of their exchanges and programs.
 
     `compiled` is what the Spark query is made for; `results` are those of all queries so far, by number.
@@ -253,16 +254,10 @@ class SparkHost:
         """Let another program take over after a batch that is being published; a repeat does so again.
 
         Where it has other queries, the next batch must be another Spark query's, on the same checkpoint.
-
-        The operators of earlier ones are told to end, and finish what is on its way to them. `ended` are the
-        ones that have: `Report.ended` of all batches.
         """
         streams = {s.stream for s in compiled.selections}
         if compiled.shape != self.compiled.shape or streams != {s.stream for s in self.compiled.selections}:
             raise ValueError("another checkpoint is needed for this program")
-        now = {plan.query.name: plan for plan in self.results}
-        if any(now.get(plan.query.name, plan) != plan for plan in compiled.results):
-            raise ValueError("this program evaluates other conditions on the results of a query")
         if not self.has_inbox and (compiled.program.waits or compiled.program.shipments):
             raise ValueError("another checkpoint is needed for this program: one with an inbox")
         if not self.has_inbox:  # nothing is ever on its way
@@ -295,11 +290,9 @@ class SparkHost:
         return [bucket for bucket in ended if bucket.split("/", 1)[1] in program.ending]
 
     def end(self) -> None:
-        """Tell all streams that they have ended."""
         self._tell(Kind.END)
 
     def hurry(self) -> None:
-        """Tell all operators that tuples on disk have waited long enough."""
         self._tell(Kind.HURRY)
 
     def _tell(self, kind: Kind, *, ending: bool = False) -> None:

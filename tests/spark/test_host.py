@@ -1,0 +1,167 @@
+"""The same deployments on every host: in one process, on Spark, on a Spark cluster."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.simulate.sites_cases import evaluate, handed_out
+from thalweg.plan.document import Plan
+from thalweg.plan.options import Objective, PlanOptions
+from thalweg.planners.table import make_plan
+from thalweg.simulate.host import SimulatedHost
+from thalweg.spark.host import compiled
+from thalweg.spark.streams import info_of, schema_of
+
+from .cluster import cluster
+from .feed import results_of
+from .places import CHAIN, HALF, NARROW, STAR, TWICE, Place, place, with_windows
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """Queries over four streams and the planner of their deployments; None: sequences by all methods."""
+
+    queries: Mapping[str, str] | str
+    planner: str | None
+    at: str = "1234"
+    skewed: bool = False
+    deliver_to: str | None = None
+
+
+CASES = {
+    "one site": Deployed(STAR, "simple", at="1111"),
+    "a tree": Deployed(CHAIN, "optimal"),
+    "probe sequences": Deployed(CHAIN, None),
+    "partitioned": Deployed(STAR, "pmjoin", skewed=True),
+    "shared sites": Deployed(CHAIN, "linear-optimal", at="1122"),
+    "rows": Deployed(with_windows(CHAIN, "rows"), "optimal"),
+    "rows and slides": Deployed(with_windows(CHAIN, "both"), None),
+    "a stream twice": Deployed(TWICE, "optimal"),
+    "several queries": Deployed({"half": HALF, "whole": CHAIN, "narrow": NARROW}, "optimal"),
+    "delivered": Deployed(CHAIN, "semijoin-greedy", deliver_to="n1"),
+}
+AT_ONCE = ("a tree", "probe sequences", "partitioned")
+"""Those that `make test` runs on Spark."""
+
+
+@dataclass
+class Outcome:
+    """What a host gave: results by query, rows by stream, and payload by way."""
+
+    results: dict[str, Counter]
+    read: Mapping[str, int]
+    late: Mapping[str, int]
+    payload: dict[tuple[str, str], int] = field(default_factory=dict)
+
+
+def deployed(case: Deployed, root) -> Place:
+    """The place of a case, with its plan in plan.json."""
+    at = {name: f"n{n}" for name, n in zip("abcd", case.at, strict=True)}
+    made = place(root, case.queries, seed=len(case.at), at=at, skewed=case.skewed)
+    if case.planner is None:
+        made.by_sequences("plan.json")
+    else:
+        catalog, queries = made.read()
+        options = PlanOptions(case.planner, Objective("bytes"), case.deliver_to, {})
+        make_plan(queries, catalog, options).save(root / "plan.json")
+    return made
+
+
+def in_process(made: Place, spark) -> Outcome:
+    """What Spark would be given, run in this process: parcels delayed at random, some batches crashed."""
+    rng = random.Random(1)
+    catalog, queries = made.read()
+    names = sorted({i.stream for q in queries for i in q.inputs})
+    streams = {name: catalog.streams[name] for name in names}
+    plan = Plan.load(made.root / "plan.json")
+    built = compiled(
+        spark,
+        list(zip(queries, (q.deployment for q in plan.queries), strict=True)),
+        [info_of(s) for s in streams.values()],
+        {name: schema_of(s) for name, s in streams.items()},
+        {name: s.site for name, s in streams.items()},
+        keep_late=True,
+    )
+    host = SimulatedHost(built, evaluate)
+    feeds = {name: made.feeds[name] for name in names}
+    for n in range(max(len(f.batches) for f in feeds.values())):
+        take = {way: rng.randint(1, k) for way, k in host.waiting.items() if rng.random() < 0.6}
+        rows = {name: _batch(f.table(f.batches[n])) for name, f in feeds.items()}
+        host.batch(rows, take, crash_after=rng.choice([None, 0, 1]))
+    host.end()
+    host.batch({}, host.waiting)
+    host.drain()
+    found = {
+        q.name: handed_out(q, host.results.get(n, []), built.results[n].same) for n, q in enumerate(queries)
+    }
+    payload = {way: t.payload for way, t in host.traffic.items() if way[0] != way[1]}
+    return Outcome(found, host.report.read, host.report.late, payload)
+
+
+def _batch(table: pa.Table) -> pa.RecordBatch:
+    return table.combine_chunks().to_batches()[0]
+
+
+def on_spark(made: Place, run: Callable[..., Any], *more: str) -> Outcome:
+    code, out, err = run(*made.run("--plan", "plan.json", *more), cwd=made.root)
+    assert (code, err) == (0, ""), err
+    metrics = json.loads(out)
+    assert metrics["complete"] is True
+    found = {name: results_of(made.root / "out", name) for name in made.queries}
+    payload = {(s["from"], s["to"]): s["payload_bytes"] for s in metrics["shipped"]}
+    return Outcome(found, metrics["input_rows"], metrics["late_rows"], payload)
+
+
+def check(made: Place, outcome: Outcome) -> None:
+    for name in made.queries:
+        wanted = made.expected(name)
+        assert wanted
+        found = outcome.results[name]
+        assert found == wanted, f"{name}: missing {len(wanted - found)}, extra {len(found - wanted)}"
+    feeds = {name: made.feeds[name] for name in outcome.read}
+    assert outcome.read == {n: len(f.rows) for n, f in feeds.items()}
+    assert outcome.late == {n: len(f.split()[1]) for n, f in feeds.items()}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_in_one_process(tmp_path, spark, name):
+    made = deployed(CASES[name], tmp_path)
+    check(made, in_process(made, spark))
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in AT_ONCE else pytest.param(name, marks=pytest.mark.long) for name in CASES]
+)
+def test_on_spark(tmp_path, spark, thalweg, name):
+    """A tree ships the same in one process: what keys are shipped depends on the batches they come in."""
+    made = deployed(CASES[name], tmp_path)
+    outcome = on_spark(made, thalweg, "--jitter", "1")
+    check(made, outcome)
+    if CASES[name].planner == "optimal":
+        assert outcome.payload == in_process(made, spark).payload
+
+
+@pytest.fixture(scope="module")
+def workers(tmp_path_factory):
+    """The address of a cluster, and where its workers have their files."""
+    root = tmp_path_factory.mktemp("cluster")
+    with cluster(root) as address:
+        yield address, root / "work"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", CASES)
+def test_on_a_cluster(tmp_path, workers, command, name):
+    address, work = workers
+    before = set(work.glob("*/app-*"))
+    made = deployed(CASES[name], tmp_path)
+    check(made, on_spark(made, command, "--master", address))
+    assert len(set(work.glob("*/app-*")) - before) == 2  # both workers ran it
