@@ -22,7 +22,13 @@ MICROSECONDS = {
 """Every spelling of a unit and how many microseconds it has."""
 
 LONGEST = 1_000_000 * MICROSECONDS["day"]
-"""A million days; a time plus a duration then always fits in 64 bits."""
+"""A million days."""
+
+FARTHEST = 1 << 61
+"""Event times are less than this many microseconds from 1970: 73,000 years.
+
+A time plus any duration, or plus the length of a window without end, then always fits in 64 bits.
+"""
 
 _DURATION = re.compile(r"\s*([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([^\W\d_]*)\s*")
 _BYTES = {"": 1, "b": 1} | {

@@ -225,7 +225,7 @@ def drive_rows(
 
 def expected(case: Case, query_: Query, batches: dict[str, list[list[dict]]]) -> Counter:
     kept = {a: reference.late_split(b, case.lateness_ms * 1000)[0] for a, b in batches.items()}
-    combinations = [((), -(10**18), float("inf"))]
+    combinations = [((), float("-inf"), float("inf"))]
     for a in query_.aliases:
         rows = kept[a]
         intervals = reference.alive(reference.Stream(rows, query_.input(a).window, order=("id",)))

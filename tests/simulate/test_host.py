@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -18,7 +20,10 @@ from tests.simulate.sites_cases import (
     check,
     check_planner,
     check_several,
+    compiled,
+    drive_rows,
     evaluate,
+    expected,
     infos_of,
     labels,
     query,
@@ -39,6 +44,7 @@ from tests.simulate.sites_estimates import (
     shipped_in_example_1,
 )
 from thalweg.compile.compiler import compile_plan
+from thalweg.oracle import reference
 from thalweg.plan.operators import METHODS
 from thalweg.planners.table import PLANNERS
 from thalweg.simulate.host import SimulatedHost
@@ -101,6 +107,51 @@ def test_many_more(what: str, seed: int) -> None:
         check(random_case(3000 + seed), by_sequences(seed, METHODS if what == "any" else [what]))
     else:
         check_planner(what, random_case(2000 + seed))
+
+
+EXTREMES = [s * (1 << n) + d for n in (0, 40, 56, 60, 61, 62) for s in (1, -1) for d in (-1, 0, 1)]
+EXTREMES += [(1 << 63) - 1, 1 - (1 << 63)]
+SPANS = ["RANGE 1 MICROSECOND", "RANGE 1000000 DAYS", "RANGE 36500 DAYS", "ROWS 2", "UNBOUNDED"]
+
+
+@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("name", ["simple", "spilled", "optimal", "sequences"])
+def test_times_and_windows_over_all_of_64_bits(name: str, seed: int, tmp_path: Path) -> None:
+    """A time so far away that adding a window to it would not fit in 64 bits is kept aside, and no other."""
+    rng = random.Random(seed)
+    spilled = name == "spilled"
+    windows = tuple(rng.choice([s for s in SPANS if s != "ROWS 2" or not spilled]) for _ in range(3))
+    slide = f" SLIDE {rng.choice(['1 MICROSECOND', '1000000 DAYS'])}" if rng.random() < 0.3 else ""
+    if not windows[0].startswith("RANGE"):
+        slide = ""
+    lateness = rng.choice([0, 10, 86_400_000 * 1_000_000])  # in milliseconds
+    case = Case(
+        seed, windows=(windows[0] + slide, *windows[1:]), sites=(0, 1, 2), keys=2, lateness_ms=lateness
+    )
+    rows = {
+        a: [{"ts": rng.choice(EXTREMES), "x": rng.randrange(2), "y": 0, "v": 0, "id": i} for i in range(12)]
+        for a in ALIASES[:3]
+    }
+    if rng.random() < 0.5:  # in order, so that less is late
+        for own in rows.values():
+            own.sort(key=lambda row: row["ts"])
+    known = catalog_of(case)
+    asked = query(sql_of(case), known)
+    made_by = by_planner("simple" if spilled else name, case)
+    make = by_sequences(seed, METHODS) if name == "sequences" else made_by
+    made = compiled(case, known, [(asked, make(asked, known))])
+    if spilled:
+        made = dataclasses.replace(made, program=made.program.limited(1, 10))
+    host = SimulatedHost(made, folder=tmp_path)
+    batches = drive_rows(host, rows, lambda _, part: table(case, part), seed)
+    for a, own in batches.items():
+        late = reference.late_split(own, case.lateness_ms * 1000)[1]
+        assert host.report.read.get(a, 0) == sum(map(len, own))
+        assert host.report.late.get(a, 0) == len(late)
+    wanted = Counter({(*key[:3], key[-1]): n for key, n in expected(case, asked, batches).items()})
+    names = [*(f"{a}.id" for a in ALIASES[:3]), "#start"]
+    parts = [part.select(names).to_pylist() for part in host.results.get(0, [])]
+    assert Counter(tuple(r.values()) for part in parts for r in part) == wanted
 
 
 def test_ten_sites_and_ten_queries() -> None:

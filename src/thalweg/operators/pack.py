@@ -12,6 +12,7 @@ import pyarrow as pa
 from thalweg.kernel.columns import encode
 from thalweg.kernel.keys import buckets, combine, comparable, split, words
 from thalweg.operators.spec import KEY, START
+from thalweg.units import FARTHEST
 from thalweg.wire.message import Message
 from thalweg.wire.parcel import Kind
 
@@ -79,9 +80,11 @@ class _Packed:
         self.valid: np.ndarray | None = None  # None where all rows have a usable time
         if starts.null_count:
             self.valid = np.asarray(starts.is_valid()).astype(bool)
+        latest = FARTHEST - 1
         if packing.max_ahead is not None:
-            near = self.start <= self.wall + packing.max_ahead
-            self.valid = near if self.valid is None else self.valid & near
+            latest = min(latest, self.wall + packing.max_ahead)
+        if len(self.start) and not (self.start.min() > -FARTHEST and self.start.max() <= latest):
+            self.valid = _both(self.valid, (self.start > -FARTHEST) & (self.start <= latest))
         if self.valid is not None and self.valid.all():
             self.valid = None
         usable = self.start if self.valid is None else self.start[self.valid]

@@ -58,7 +58,7 @@ class Source:
         ports = 1 + len(self.spec.watched)
         progress = Progress.new(ports)
         if self.spec.begin is not None:
-            progress.bounds[0] = self.spec.begin - self.spec.lateness
+            progress.advance(0, {0: self.spec.begin}, lateness=self.spec.lateness)
         progress.bounds = memo.facts.get("bounds", progress.bounds)
         return progress, memo.facts.get("walls", [0] * ports)
 

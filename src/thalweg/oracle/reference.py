@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from thalweg.query.model import Window, WindowKind
+from thalweg.units import FARTHEST
 
 Row = Mapping[str, Any]
 Key = Callable[[Row], tuple[Any, ...]]
@@ -117,6 +118,7 @@ def late_split(
     """The tuples of a stream in batches that take part, and those that are kept aside.
 
     A tuple is late when it is older than the greatest time of *earlier* batches by more than the lateness.
+    A tuple without a time, or with one that is farther away than any usable time, is kept aside as well.
 
     >>> late_split([[{"ts": 100}, {"ts": 1}], [{"ts": 90}, {"ts": 89}, {"ts": None}]], lateness=10)
     ([{'ts': 100}, {'ts': 1}, {'ts': 90}], [{'ts': 89}, {'ts': None}])
@@ -126,10 +128,14 @@ def late_split(
     greatest = -math.inf
     for batch in batches:
         for row in batch:
-            aside = row[time] is None or row[time] < greatest - lateness
+            aside = not _usable(row[time]) or row[time] < greatest - lateness
             (late if aside else kept).append(row)
-        greatest = max([greatest, *(row[time] for row in batch if row[time] is not None)])
+        greatest = max([greatest, *(row[time] for row in batch if _usable(row[time]))])
     return kept, late
+
+
+def _usable(time: int | None) -> bool:
+    return time is not None and abs(time) < FARTHEST
 
 
 def _sortable(value: Any) -> tuple[int, Any]:
