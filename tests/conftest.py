@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -44,11 +45,16 @@ def spark(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def command():
-    """Runs `thalweg` in a process of its own: (exit status, standard output, standard error)."""
+    """Runs `thalweg` in a process of its own: (exit status, standard output, standard error).
 
-    def run(*arguments: object, cwd: Path | None = None, timeout: float = 300) -> tuple[int, str, str]:
+    `within` is a command that runs the one after it.
+    """
+
+    def run(
+        *arguments: object, cwd: Path | None = None, timeout: float = 300, within: Sequence[str] = ()
+    ) -> tuple[int, str, str]:
         done = subprocess.run(
-            [sys.executable, "-m", "thalweg", *map(str, arguments)],
+            [*within, sys.executable, "-m", "thalweg", *map(str, arguments)],
             cwd=cwd,
             env=environment(),
             capture_output=True,

@@ -28,6 +28,7 @@ from tests.simulate.sites_cases import (
     sql_of,
     table,
 )
+from thalweg.operators.program import Program
 from thalweg.oracle import reference
 from thalweg.plan.operators import METHODS
 from thalweg.plan.options import Objective, PlanOptions
@@ -238,3 +239,10 @@ def test_programs_that_differ_in_the_size_of_the_budget_are_the_same_without_lim
     assert small != large
     assert small.unlimited() == large.unlimited() == made
     assert small.unlimited() != other.limited(1 << 20, 0).unlimited()
+
+
+def test_a_program_of_another_format_is_refused() -> None:
+    made = join_of((ranged("a", "s"), ranged("b", "t"))).program.to_json()
+    assert Program.from_json(made).to_json() == made
+    with pytest.raises(ValueError, match="format"):
+        Program.from_json(made.replace(b'"format":2', b'"format":1'))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.operators.one_site import found, hosted, join_of, push, ranged, rows
+from thalweg.errors import UserError
 from thalweg.operators import state
+from thalweg.operators.state import Ledger, MemoryStore
 
 
 def test_long_windows_of_small_batches_have_few_segments(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -17,3 +19,9 @@ def test_long_windows_of_small_batches_have_few_segments(monkeypatch: pytest.Mon
     host.forget()
     push(host, {"t": rows((100, "a", 100))})
     assert found(host, "x", "y") == [(i, 100) for i in range(100)]
+
+
+def test_the_state_of_another_version_is_refused() -> None:
+    store = MemoryStore({0: b'{"next":1,"of":{}}'})
+    with pytest.raises(UserError, match="another version"):
+        Ledger(store)

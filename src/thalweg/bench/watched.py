@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import time
 import uuid
 from pathlib import Path
@@ -35,6 +36,9 @@ class Watch:
 
     def message(self, text: str) -> None:
         pass
+
+    def warn(self, text: str) -> None:
+        print(text, file=sys.stderr)
 
     def close(self) -> None:
         pass

@@ -37,7 +37,7 @@ def reporter(*, silent: bool = False, stream: TextIO | None = None) -> Reporter:
 
 
 class Silent:
-    """Shows nothing."""
+    """Shows nothing but warnings."""
 
     def starting(self) -> None:
         pass
@@ -47,6 +47,9 @@ class Silent:
 
     def message(self, text: str) -> None:
         pass
+
+    def warn(self, text: str) -> None:
+        print(f"thalweg: {text}", file=sys.stderr, flush=True)
 
     def close(self) -> None:
         pass
@@ -71,6 +74,9 @@ class Lines:
     def message(self, text: str) -> None:
         self._flush()
         print(text, file=self._stream, flush=True)
+
+    def warn(self, text: str) -> None:
+        self.message(f"warning: {text}")
 
     def close(self) -> None:
         self._flush()
@@ -101,6 +107,9 @@ class Live:
 
     def message(self, text: str) -> None:
         self._display.console.print(text, markup=False, highlight=False)
+
+    def warn(self, text: str) -> None:
+        self.message(f"warning: {text}")
 
     def close(self) -> None:
         if self._started:

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from thalweg.kernel.prefetch import prefetch
-from thalweg.kernel.window import GOLDEN, Window
+from thalweg.kernel.window import Window, slot
 
 CHUNK = 1 << 16
 """How many combinations one step hands on at a time: they fit into the cache of one core."""
@@ -45,6 +45,7 @@ def probe(
         -1 if window.span is None else window.span,
         window.heads,
         window.shift,
+        np.uint64(window.seed),
         np.uint32(first & 0xFFFFFFFF),
         window.row(first),
         window.linked - first,
@@ -71,6 +72,7 @@ def _probe(
     span: int,
     heads: np.ndarray,
     shift: int,
+    seed: np.uint64,
     first: np.uint32,
     row0: int,
     alive: int,
@@ -92,12 +94,12 @@ def _probe(
     while i < total:
         k, lo, hi = key[i], start[i], end[i]
         if i + _SLOT < total:
-            prefetch(heads, np.int64((np.uint64(key[i + _SLOT]) * GOLDEN) >> s))
-            near = np.int64(np.uint32(heads[(np.uint64(key[i + _NEWEST]) * GOLDEN) >> s] - first))
+            prefetch(heads, slot(key[i + _SLOT], seed, s))
+            near = np.int64(np.uint32(heads[slot(key[i + _NEWEST], seed, s)] - first))
             if near < alive:
                 prefetch(node, row0 + near)
                 prefetch(older, row0 + near)
-            near = np.int64(np.uint32(heads[(np.uint64(key[i + _OLDER]) * GOLDEN) >> s] - first))
+            near = np.int64(np.uint32(heads[slot(key[i + _OLDER], seed, s)] - first))
             if near < alive:
                 near = np.int64(np.uint32(older[row0 + near] - first))
                 if near < alive:
@@ -107,7 +109,7 @@ def _probe(
             age = np.int64(np.uint32(np.uint32(resume) - first))
             resume = -1
         else:
-            age = np.int64(np.uint32(heads[(np.uint64(k) * GOLDEN) >> s] - first))
+            age = np.int64(np.uint32(heads[slot(k, seed, s)] - first))
         while age < alive:
             row = row0 + age
             t = node[row, 1]

@@ -50,14 +50,18 @@ class SharedArrays:
             return np.empty(shape, dtype)
         file = f"{name}.{uuid.uuid4().hex[:8]}"
         try:
-            with (self.folder / file).open("wb") as out:
-                os.posix_fallocate(out.fileno(), 0, size)  # or a full file system would end the process
+            out = os.open(self.folder / file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            try:
+                os.posix_fallocate(out, 0, size)  # or a full file system would end the process
+            finally:
+                os.close(out)
+            mapped = _mapped(self.folder / file, shape, dtype.str)
         except OSError:
             (self.folder / file).unlink(missing_ok=True)
             self.whole = False
             return np.empty(shape, dtype)
         self.files[name] = (file, shape, dtype.str)
-        return _mapped(self.folder / file, shape, dtype.str)
+        return mapped
 
 
 class SharedWindows:
@@ -69,7 +73,8 @@ class SharedWindows:
     def new(self) -> SharedArrays:
         """Room for windows that are not shared yet."""
         folder = self._busy()
-        folder.mkdir(parents=True)
+        with contextlib.suppress(OSError):  # then there is no room, and arrays are plain memory
+            folder.mkdir(mode=0o700)
         for left in self.root.glob("busy-*"):
             if not Path(f"/proc/{left.name.split('-')[1]}").exists():
                 shutil.rmtree(left, ignore_errors=True)
@@ -81,13 +86,14 @@ class SharedWindows:
         try:
             (self.root / f"{bucket}-{nonce}").rename(folder)
             index = json.loads((folder / "index.json").read_text())
-        except OSError:
+            out = SharedArrays(folder)
+            out.marks = index["marks"]
+            out.files = {
+                name: (Path(file).name, tuple(shape), dtype)
+                for name, (file, shape, dtype) in index["files"].items()
+            }
+        except (OSError, ValueError, LookupError):
             return None
-        out = SharedArrays(folder)
-        out.marks = index["marks"]
-        out.files = {
-            name: (file, tuple(shape), dtype) for name, (file, shape, dtype) in index["files"].items()
-        }
         return out
 
     def drop(self, arrays: SharedArrays) -> None:
@@ -108,15 +114,24 @@ class SharedWindows:
     def give(self, arrays: SharedArrays, windows: Sequence[Window], bucket: str, nonce: str) -> None:
         """Hand the arrays on to the next process that takes them; older arrays of the bucket are removed."""
         index = {"files": arrays.files, "marks": [w.marks for w in windows]}
-        (arrays.folder / "index.json").write_text(json.dumps(index))
+        self.remove(bucket)
+        target = self.root / f"{bucket}-{nonce}"
+        try:
+            (arrays.folder / "index.json").write_text(json.dumps(index))
+            arrays.folder.rename(target)
+        except OSError:  # full, or removed: this process still has them
+            shutil.rmtree(arrays.folder, ignore_errors=True)
+            arrays.whole = False
+        else:
+            arrays.folder = target
+
+    def remove(self, bucket: str) -> None:
+        """Remove all that was given of a bucket."""
         for stale in self.root.glob(f"{bucket}-*"):
             away = self._busy()
             with contextlib.suppress(OSError):  # another process may take it at this moment
                 stale.rename(away)
                 shutil.rmtree(away, ignore_errors=True)
-        target = self.root / f"{bucket}-{nonce}"
-        arrays.folder.rename(target)
-        arrays.folder = target
 
     def _busy(self) -> Path:
         """A folder that belongs to this process."""

@@ -12,6 +12,7 @@ compacted when the dead take up what was spare. So upkeep follows the batch, not
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -30,7 +31,7 @@ ANY_ORDER = NEVER // 2
 _AHEAD = 16  # how many tuples ahead to ask memory for a slot
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _ARRAYS = ("node", "end", "older", "heads")
-_MARKS = ("base", "first", "linked", "next", "rehashed", "max_end", "slack")
+_MARKS = ("base", "first", "linked", "next", "rehashed", "max_end", "slack", "seed")
 _ROOM = 1.4  # a new capacity over the tuples to hold: more means fewer moves, and more memory
 _LEAST_ROOM = 1.2  # with this much, rows are moved to the front; with less it would be done all the time
 
@@ -64,6 +65,7 @@ class Window:
         self.next = 1  # one past the newest
         self.rehashed = 1  # `next` when the slots were last cleared
         self.max_end = -NEVER
+        self.seed = secrets.randbits(64)  # who chooses keys can't know which of them share a slot
 
     def __len__(self) -> int:
         return self.next - self.first
@@ -140,7 +142,8 @@ class Window:
         """Let probes find the tuples below this number."""
         if upto > self.linked:
             lo, hi = self.row(self.linked), self.row(upto)
-            _link(self.node, self.older, self.heads, self.shift, lo, hi, np.uint32(self.linked & 0xFFFFFFFF))
+            number = np.uint32(self.linked & 0xFFFFFFFF)
+            _link(self.node, self.older, self.heads, self.shift, np.uint64(self.seed), lo, hi, number)
             self.linked = upto
 
     def expire(self, bound: int) -> None:
@@ -209,16 +212,29 @@ def _gather(node: np.ndarray, lane: int, rows: np.ndarray) -> np.ndarray:
 
 
 @njit(cache=True, nogil=True)
+def slot(key: int, seed: np.uint64, shift: np.uint64) -> np.int64:
+    """The slot of a key. Keys that follow each other are spread evenly, whatever the seed."""
+    return np.int64(((np.uint64(key) ^ seed) * GOLDEN) >> shift)
+
+
+@njit(cache=True, nogil=True)
 def _link(
-    node: np.ndarray, older: np.ndarray, heads: np.ndarray, shift: int, lo: int, hi: int, number: np.uint32
+    node: np.ndarray,
+    older: np.ndarray,
+    heads: np.ndarray,
+    shift: int,
+    seed: np.uint64,
+    lo: int,
+    hi: int,
+    number: np.uint32,
 ) -> None:
     s = np.uint64(shift)
     for row in range(lo, hi):
         if row + _AHEAD < hi:
-            prefetch(heads, np.int64((np.uint64(node[row + _AHEAD, 0]) * GOLDEN) >> s))
-        slot = (np.uint64(node[row, 0]) * GOLDEN) >> s
-        older[row] = heads[slot]
-        heads[slot] = number
+            prefetch(heads, slot(node[row + _AHEAD, 0], seed, s))
+        at = slot(node[row, 0], seed, s)
+        older[row] = heads[at]
+        heads[at] = number
         number = np.uint32(number + np.uint32(1))
 
 

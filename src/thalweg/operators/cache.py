@@ -11,10 +11,11 @@ from thalweg.operators.state import Runtime, make_join
 
 
 class OwnCache:
-    """The state of one bucket, as this process left it."""
+    """The state of one bucket, as this process left it; not `whole` where it was to be shared, but can't."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, whole: bool = True) -> None:
         self._held: Runtime | None = None
+        self.whole = whole
 
     def take(self, spec: JoinSpec, nonce: str) -> Runtime | None:
         held, self._held = self._held, None
@@ -56,8 +57,17 @@ class SharedCache:
             return held
         self._arrays = taken
         join = make_join(spec, [taken.of(i) for i in range(len(spec.ports))])
-        self._windows.attach(taken, join.windows)
+        try:
+            self._windows.attach(taken, join.windows)
+        except (OSError, ValueError):  # removed, or cut short
+            self._windows.drop(taken)
+            self._arrays = None
+            return None
         return Runtime(nonce, join, [[] for _ in spec.ports])
+
+    @property
+    def whole(self) -> bool:
+        return self._arrays is None or self._arrays.whole
 
     def allocators(self, windows: int) -> Sequence[Allocator] | None:
         self._arrays = self._windows.new()

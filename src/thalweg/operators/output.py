@@ -43,7 +43,8 @@ class Report:
     `read`, `late` and `newest` (the greatest time) are by stream. `whole` is by site the payload that its
     streams would take if they were shipped as they are. `waiting` is by group the tuples that wait on disk.
     `drafts` are the files of parcels that the call has written. `ended` are the buckets of operators of an
-    earlier program that have put out all they will.
+    earlier program that have put out all they will. `unshared` are calls whose windows other processes of
+    the machine can't take over, for lack of memory to share.
     """
 
     read: dict[str, int] = field(default_factory=dict)
@@ -56,6 +57,7 @@ class Report:
     disk_bytes: int = 0
     drafts: list[str] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
+    unshared: int = 0
 
     def add(self, other: Report) -> None:
         """Count another report in."""
@@ -74,6 +76,7 @@ class Report:
         self.disk_bytes += other.disk_bytes
         self.drafts += other.drafts
         self.ended += other.ended
+        self.unshared += other.unshared
 
     def to_json(self) -> str:
         return json.dumps({k: v for k, v in asdict(self).items() if v})

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Literal
 
 import pyarrow as pa
 from pydantic import Field, TypeAdapter
@@ -21,6 +21,7 @@ from thalweg.operators.inlet import Inlet, keyed
 from thalweg.operators.outlet import Outlet, settled
 from thalweg.operators.pack import Packing
 from thalweg.operators.spec import KEY, JoinSpec, Limit, ProbeSpec, SinkSpec, SourceSpec, Spec
+from thalweg.operators.state import FORMAT
 from thalweg.operators.tuples import ints
 from thalweg.wire.codec import decode
 from thalweg.wire.message import Message
@@ -229,17 +230,25 @@ class Program:
         return placed.name in self.ending and all(bucket_of(g, placed.name) in ended for g in group.groups)
 
     def to_json(self) -> bytes:
-        return _ADAPTER.dump_json(self)
+        return _ADAPTER.dump_json(_File(FORMAT, self))
 
     @classmethod
     def from_json(cls, data: bytes) -> Program:
-        return _ADAPTER.validate_json(data)
+        return _ADAPTER.validate_json(data).program
+
+
+@dataclass(frozen=True)
+class _File:
+    """A program as it is written. One of another format is refused, as is the state that goes with it."""
+
+    format: Literal[2]
+    program: Program
 
 
 ENDING = "#ending"
 """The channel over which only the operators of an earlier program are told to end."""
 
-_ADAPTER = TypeAdapter(Program)
+_ADAPTER = TypeAdapter(_File)
 
 
 def bucket_of(label: int, operator: str) -> str:

@@ -12,11 +12,12 @@ import json
 import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from thalweg.errors import UserError
 from thalweg.kernel.columns import Allocator, FixedColumn
 from thalweg.kernel.keys import PARTS, parts
 from thalweg.kernel.nway import Delta, InputSpec, NWayJoin, others
@@ -25,6 +26,9 @@ from thalweg.operators.event_time import Ends, Progress
 from thalweg.operators.spec import END, KEY, SEQ, JoinSpec, Port
 from thalweg.operators.tuples import batch_of, delta, ends_of, ints, tuples_in
 from thalweg.wire.message import dump, load, merge, pieces
+
+FORMAT: Literal[2] = 2
+"""Of programs and state. It grows when the meaning of a key word or of an entry changes."""
 
 FAN = 16
 """So many segments in a row become one, so that long windows of many small batches have few of them."""
@@ -57,7 +61,12 @@ class Ledger:
     def __init__(self, store: Store) -> None:
         self._store = store
         data = store.get(0)
-        said: dict[str, Any] = {"next": 1, "of": {}} if data is None else json.loads(data)
+        said: dict[str, Any] = {"format": FORMAT, "next": 1, "of": {}} if data is None else json.loads(data)
+        if said.get("format") != FORMAT:
+            raise UserError(
+                "the checkpoint has the state of another version of thalweg",
+                remedy="begin a new checkpoint, or go on with that version",
+            )
         self._next: int = said["next"]
         self._of: dict[str, dict[str, Any]] = said["of"]
 
@@ -71,7 +80,7 @@ class Ledger:
                 self._store.remove(key)
 
     def save(self) -> None:
-        said = {"next": self._next, "of": self._of}
+        said = {"format": FORMAT, "next": self._next, "of": self._of}
         self._store.put(0, json.dumps(said, separators=(",", ":")).encode())
 
 
@@ -116,7 +125,13 @@ class Page:
 
 
 class Cache(Protocol):
-    """Where a bucket keeps its state in memory between calls; nothing is lost if it is not there."""
+    """Where a bucket keeps its state in memory between calls; nothing is lost if it is not there.
+
+    It is not `whole` where other processes should be able to take it, but can't.
+    """
+
+    @property
+    def whole(self) -> bool: ...
 
     def take(self, spec: JoinSpec, nonce: str) -> Runtime | None:
         """The state of the moment that the nonce stands for, if at hand."""

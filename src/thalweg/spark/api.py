@@ -181,7 +181,7 @@ def _run(
         spill=None if memory is None else str(memory[1]),
     )
     if live:
-        forget_at_exit(spark)
+        forget_at_exit(hosting.memory)
     found = flow(made, streams, hosting, output)
     if live:
         found = found.observe("thalweg", reports())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,13 @@ from thalweg.operators.cache import OwnCache
 from thalweg.operators.chain import Bucket, Shipped, call
 from thalweg.operators.output import Late, Report, Results
 from thalweg.operators.program import Program
-from thalweg.operators.state import MemoryStore, Store
+from thalweg.operators.spec import JoinSpec
+from thalweg.operators.state import Cache, MemoryStore, Store
 from thalweg.spark.processor import Hosting
 from thalweg.spark.program_files import Programs, batch_number
 from thalweg.spark.results import Outgoing
 from thalweg.spark.rows import ARROW, frame, parse, record_batch
-from thalweg.spark.worker import cache_of, check_place, settle
+from thalweg.spark.worker import Caches, caches, check_place, settle
 from thalweg.wire.message import Message, merge
 from thalweg.wire.parcel import Kind, Parcel
 
@@ -75,7 +77,9 @@ def frames(
     if program.by_group[group].stage != stage:
         out: Iterator[Message | Results | Report] = _passed(messages)
     else:
-        out = _called(hosting, program, group, messages, _bucket(hosting, group, store), batch)
+        kept = caches(hosting.memory)
+        kept.keep_only(program)
+        out = _called(hosting, program, group, messages, _bucket(hosting, group, store, kept), batch)
     return _messages(out, group) if output is None else output.frames(out)
 
 
@@ -101,7 +105,7 @@ def _messages(out: Iterable[Message | Results | Report], group: int) -> Iterator
             yield frame([one])
 
 
-def _bucket(hosting: Hosting, group: int, store: Store) -> Bucket:
+def _bucket(hosting: Hosting, group: int, store: Store, kept: Caches) -> Bucket:
     def folder(operator: str) -> SpillFolder:
         # Spilled tuples are state: apart for each checkpoint.
         context = TaskContext.get()
@@ -109,8 +113,7 @@ def _bucket(hosting: Hosting, group: int, store: Store) -> Bucket:
         assert hosting.spill is not None
         return SpillFolder(Path(hosting.spill) / (query or "query") / f"{group}" / operator)
 
-    cache = lambda operator, spec: cache_of(hosting.job, group, operator, spec)  # noqa: E731
-    return Bucket(store, cache, None if hosting.spill is None else folder)
+    return Bucket(store, partial(kept.of, group), None if hosting.spill is None else folder)
 
 
 def _called(
@@ -118,8 +121,13 @@ def _called(
 ) -> Iterator[Message | Results | Report]:
     site = program.by_group[group].site
     sent: dict[str, list[Parcel]] = {}
-    late = 0
-    for out in call(program, group, messages, bucket):
+    late, used = 0, []
+
+    def cache(operator: str, spec: JoinSpec) -> Cache:
+        used.append(bucket.cache(operator, spec))
+        return used[-1]
+
+    for out in call(program, group, messages, replace(bucket, cache=cache)):
         if isinstance(out, Shipped):
             sent.setdefault(out.site, []).append(out.parcel)
         elif isinstance(out, Late):
@@ -132,7 +140,8 @@ def _called(
                 assert hosting.exchange is not None
                 folder = Drafts(Path(hosting.exchange), hosting.job)
                 drafts.append(folder.write(Edge(site, target), batch, str(group), parcels))
-            yield replace(out, drafts=drafts)
+            unshared = not all(cache.whole for cache in used)
+            yield replace(out, drafts=drafts, unshared=int(unshared))
         else:
             yield out
 

@@ -48,7 +48,7 @@ from thalweg.spark.results import Outgoing
 from thalweg.spark.rows import labels
 from thalweg.spark.schema import MESSAGE
 from thalweg.spark.typing import typed_query
-from thalweg.spark.worker import forget_at_exit
+from thalweg.spark.worker import forget, forget_at_exit
 from thalweg.wire.parcel import Kind, Parcel
 
 
@@ -210,15 +210,16 @@ class SparkHost(Host):
 
     def flow(self, frames: Mapping[str, DataFrame], late: LateFiles, output: Outgoing) -> DataFrame:
         """All that comes out of the operators, and their reports."""
-        forget_at_exit(self.spark)
         hosting = Hosting(
             self.run,
             self.programs,
             partitions_of(self.spark),
-            late,
-            str(self.root / "exchange"),
-            str(self.spill),
+            late=late,
+            exchange=str(self.root / "exchange"),
+            spill=str(self.spill),
         )
+        self._memory = hosting.memory
+        forget_at_exit(self._memory)
         if self.has_inbox and self._inbox is None:
             self.spark.dataSource.register(Inbox)
             options = InboxOptions(
@@ -231,6 +232,10 @@ class SparkHost(Host):
             )
             self._inbox = self.spark.readStream.format(Inbox.name()).options(**options.texts()).load()
         return flow(self.compiled, frames, hosting, output, self._inbox)
+
+    def forget(self) -> None:
+        """Free the memory that the workers of a flow share, when it has stopped."""
+        forget(self._memory)
 
     def publish(self, batch: int, report: Report) -> dict[Edge, Sent]:
         """Send what the operators of a batch have drafted; a repeat sends nothing twice."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import functools
 import pickle
+import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pyspark import cloudpickle
@@ -36,6 +37,7 @@ class Hosting:
     job: str
     programs: Programs
     partitions: int
+    memory: str = field(default_factory=secrets.token_hex)  # the name of its folder in shared memory
     late: LateFiles | None = None
     exchange: str | None = None  # the folder of exchanges
     spill: str | None = None  # the folder for tuples that memory has no room for

@@ -55,6 +55,10 @@ def run(options: RunOptions, reporter: Reporter) -> dict[str, Any]:
 
 
 _STOPPED = "stopped; the same command continues"
+_UNSHARED = (
+    "/dev/shm is missing or full, so worker processes can't share windows; the results are the same, "
+    "but batches take longer"
+)
 
 
 def _nothing_yet(options: RunOptions) -> dict[str, Any]:
@@ -125,6 +129,7 @@ class _Run:
     failed: Exception | None = None
     writing: int = 0
     generation: int = 0
+    warned: bool = False
     waiting: dict[str, float] = field(default_factory=dict)
     """The buckets in which tuples wait on disk, and when each was last heard of."""
 
@@ -255,6 +260,7 @@ class _Run:
             raise told from (None if told is self.failed else self.failed)
         finally:
             query.stop()
+            self.host.forget()
         return True
 
     def _hurry(self) -> None:
@@ -291,6 +297,9 @@ class _Run:
         report, written = self._written(flow, batch)
         sent = self.host.publish(batch, report)
         self._hear_of_waiting(report)
+        if report.unshared and not self.warned:
+            self.warned = True
+            self.reporter.warn(_UNSHARED)
         tally = self.folder.tally()
         tally.count(batch, report, written, sent)
         tally.ended = self.host.ending(batch, tally.ended)

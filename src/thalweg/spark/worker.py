@@ -1,7 +1,9 @@
 """What a Python worker of Spark keeps between tasks: caches of windows, in memory that all workers share.
 
-The shared memory belongs to the JVM that started the workers. It is removed when the driver ends; what a
-killed one has left behind is removed by the next worker that starts on the machine.
+The folder of a job in shared memory has a name that only its driver and its workers know, and belongs to the
+JVM that started them. It is removed when the driver ends. What a killed one has left behind is removed by the
+next worker that starts on the machine. Without shared memory, or where it is full, each process keeps its own
+windows: they are rebuilt from the state when another process gets the bucket.
 """
 
 from __future__ import annotations
@@ -12,23 +14,26 @@ import functools
 import gc
 import os
 import shutil
+import stat
 import time
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from pyspark import TaskContext
-from pyspark.sql import SparkSession
 
 from thalweg.errors import UserError
 from thalweg.kernel.shared import SharedWindows
 from thalweg.operators.cache import OwnCache, SharedCache
+from thalweg.operators.program import Program
 from thalweg.operators.spec import JoinSpec
 from thalweg.operators.state import Cache
+from thalweg.processes import Process, ancestors
 from thalweg.spark.rows import murmur3
 
-_MEMORY = Path("/dev/shm")
+MEMORY = Path("/dev/shm")
+_OWNER = "owner"
 _LONG_S = 600.0
-_caches: dict[tuple[str, str], Cache] = {}
 
 
 @functools.cache
@@ -41,33 +46,68 @@ def settle() -> None:
     gc.freeze()
 
 
-def cache_of(job: str, group: int, operator: str, spec: JoinSpec) -> Cache:
-    """The cache of an operator's bucket in this process; windows whose tuples wait are not shared."""
-    context = TaskContext.get()
-    run = context and context.getLocalProperty(
-        "spark.jobGroup.id"
-    )  # of two queries over one join, each its own
-    bucket = f"{group}-{zlib.crc32(operator.encode()):08x}"
-    slot = (f"{job}-{run}", bucket)
-    if slot not in _caches:
-        root = None if spec.held else _root()
-        if root is None:
-            _caches[slot] = OwnCache()
-        else:
-            _forget_ended(root, slot[0])
-            _caches[slot] = SharedCache(SharedWindows(root / slot[0]), bucket)
-    return _caches[slot]
+class Caches:
+    """The caches of one streaming query in this process. Of two queries over one join, each has its own."""
 
-
-def _forget_ended(root: Path, job: str) -> None:
-    """Free the memory of jobs that have long done nothing. Should one go on, it rebuilds from its state."""
-    for folder in root.glob("*"):
+    def __init__(self, job: str, query: str) -> None:
+        shared = _folder(job)
+        self.folder = None if shared is None else shared / query
         with contextlib.suppress(OSError):
-            if folder.name != job and time.time() - folder.stat().st_mtime > _LONG_S:
+            if self.folder is not None:
+                self.folder.mkdir(mode=0o700, exist_ok=True)
+        self._held: dict[str, Cache] = {}
+        self._program: Program | None = None
+
+    def of(self, group: int, operator: str, spec: JoinSpec) -> Cache:
+        """The cache of an operator's bucket; windows whose tuples wait are not shared."""
+        bucket = _bucket(group, operator)
+        if bucket not in self._held:
+            if spec.held or self.folder is None:
+                self._held[bucket] = OwnCache(whole=spec.held)
+            else:
+                self._held[bucket] = SharedCache(SharedWindows(self.folder), bucket)
+        return self._held[bucket]
+
+    def keep_only(self, program: Program) -> None:
+        """Free the windows of operators that have ended with the programs before."""
+        if program is self._program:
+            return
+        self._program = program
+        kept = {_bucket(label, o.name) for g in program.groups for label in g.groups for o in g.operators}
+        self._held = {bucket: cache for bucket, cache in self._held.items() if bucket in kept}
+        if self.folder is not None:
+            given = {"-".join(p.name.split("-")[:2]) for p in self.folder.glob("[0-9]*-*-*")}
+            for bucket in given - kept:
+                SharedWindows(self.folder).remove(bucket)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the query has long done nothing. Should it go on, it rebuilds from its state."""
+        if self.folder is None:
+            return False
+        try:
+            return time.time() - self.folder.stat().st_mtime > _LONG_S
+        except OSError:
+            return True
+
+
+_queries: dict[tuple[str, str], Caches] = {}
+
+
+def caches(job: str) -> Caches:
+    """The caches of the streaming query that this task belongs to."""
+    context = TaskContext.get()
+    query = (context and context.getLocalProperty("spark.jobGroup.id")) or "query"
+    if (job, query) not in _queries:
+        for other in [key for key, one in _queries.items() if one.ended]:
+            if (folder := _queries.pop(other).folder) is not None:
                 shutil.rmtree(folder, ignore_errors=True)
-    for slot in [s for s in _caches if s[0] != job and not (root / s[0]).exists()]:
-        if isinstance(_caches[slot], SharedCache):
-            del _caches[slot]
+        _queries[job, query] = Caches(job, query)
+    return _queries[job, query]
+
+
+def _bucket(group: int, operator: str) -> str:
+    return f"{group}-{zlib.crc32(operator.encode()):08x}"
 
 
 def check_place(group: int, partitions: int) -> None:
@@ -83,40 +123,51 @@ def check_place(group: int, partitions: int) -> None:
         )
 
 
-def forget_at_exit(spark: SparkSession) -> None:
-    """Remove the shared memory of this driver's JVM when it ends."""
-    process = getattr(spark.sparkContext._gateway, "proc", None)
-    if process is not None:
-        atexit.register(shutil.rmtree, _folder(process.pid), ignore_errors=True)
+def forget(job: str) -> None:
+    """Free the shared memory of a job."""
+    shutil.rmtree(_path(job), ignore_errors=True)
 
 
-def _folder(jvm: int) -> Path:
-    return _MEMORY / f"thalweg-{os.getuid()}-{jvm}"
+def forget_at_exit(job: str) -> None:
+    """Free the shared memory of a job when its driver ends."""
+    atexit.register(forget, job)
 
 
-def _root() -> Path | None:
-    """The folder of the JVM above this process; None where there is no memory to share."""
-    jvm = _parent(os.getpid())
-    while jvm > 1 and _name(jvm) != "java":
-        jvm = _parent(jvm)
-    if jvm <= 1 or not os.access(_MEMORY, os.W_OK):
+def _path(job: str) -> Path:
+    return MEMORY / f"thalweg-{os.geteuid()}-{job}"
+
+
+def _folder(job: str) -> Path | None:
+    """The folder of a job, made if it is not there; None where there is no memory to share."""
+    jvm = next((Process.of(pid) for pid, name in ancestors(os.getpid()) if name == "java"), None)
+    if jvm is None:
         return None
-    if not _caches:
-        for left in _MEMORY.glob(f"thalweg-{os.getuid()}-*"):
-            if _name(int(left.name.rsplit("-", 1)[1])) != "java":
-                shutil.rmtree(left, ignore_errors=True)
-    return _folder(jvm)
-
-
-def _name(pid: int) -> str:
+    for left in _left():
+        shutil.rmtree(left, ignore_errors=True)
+    path = _path(job)
     try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
+        path.mkdir(mode=0o700)
+        (path / _OWNER).write_text(str(jvm))
+    except FileExistsError:
+        pass
     except OSError:
-        return ""
+        return None
+    return path if _is_ours(path) else None
 
 
-def _parent(pid: int) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
-    except OSError:
-        return 0
+def _left() -> Iterator[Path]:
+    """Folders of jobs whose JVM is gone."""
+    for path in MEMORY.glob(f"thalweg-{os.geteuid()}-*"):
+        with contextlib.suppress(OSError):
+            try:
+                if _is_ours(path) and not Process.parse((path / _OWNER).read_text()).alive:
+                    yield path
+            except (FileNotFoundError, ValueError):  # just made, or never finished
+                if time.time() - path.stat().st_mtime > _LONG_S:
+                    yield path
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether it is a folder, not a link to one, that belongs to this user and is open to nobody else."""
+    found = path.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
