@@ -32,7 +32,7 @@ from thalweg.spark.late import LateFiles
 from thalweg.spark.results import ResultRows, reports, result_rows, results
 from thalweg.spark.session import session
 from thalweg.spark.sinks.parquet import ResultFiles
-from thalweg.spark.streams import info_of, live, schema_of
+from thalweg.spark.streams import empty_files, info_of, live, schema_of
 from thalweg.spark.tally import Tally
 
 
@@ -153,6 +153,7 @@ class _Run:
             # Results may wait for event time to pass; say that it will, once all that came has been read.
             self.host.end()
             finished = self._stream(frames)
+        self._warn_of_empty()
         metrics = self._save(self.folder.tally(), complete=finished)
         if finished:
             shutil.rmtree(self.folder.spill, ignore_errors=True)
@@ -160,6 +161,15 @@ class _Run:
             self.reporter.message(_STOPPED)
         self.reporter.close()
         return metrics
+
+    def _warn_of_empty(self) -> None:
+        for name in self.schemas:
+            if found := empty_files(self.options.catalog.streams[name]):
+                self.reporter.warn(
+                    f"stream {name}: {found[0]} was empty"
+                    + (f", as were {len(found) - 1} more files" if len(found) > 1 else "")
+                    + "; what is written into a file later is not read: write it elsewhere, then rename it"
+                )
 
     def _compiled(self, plan: Plan, queries: Sequence[Query], **more: Any) -> Compiled:
         memory = self.options.memory

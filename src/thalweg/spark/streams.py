@@ -18,6 +18,7 @@ from thalweg.spark.error_messages import reason
 from thalweg.spark.session import session
 from thalweg.spark.typing import stream_info
 
+_ANY_AGE = "36500d"
 _FILES = {"parquet", "json", "csv", "orc", "text", "avro", "xml"}
 
 
@@ -47,7 +48,20 @@ def info_of(stream: Stream) -> StreamInfo:
 
 def live(spark: SparkSession, stream: Stream) -> DataFrame:
     """The stream as it arrives."""
-    return _load(spark.readStream, stream)
+    reader = spark.readStream
+    if stream.source.format.lower() in _FILES:
+        # By default Spark never reads a file that is a week older than the newest one it has seen.
+        reader = reader.option("maxFileAge", _ANY_AGE)
+    return _load(reader, stream)
+
+
+def empty_files(stream: Stream) -> list[Path]:
+    """Files without any content among those of a local source: Spark takes them as read for good."""
+    path = next((v for k, v in stream.source.options.items() if k.lower() == "path"), "")
+    if stream.source.format.lower() not in _FILES or "://" in path:
+        return []
+    found = sorted(Path(path).glob("*")) if Path(path).is_dir() else []
+    return [f for f in found if f.name[0] not in "._" and f.is_file() and f.stat().st_size == 0]
 
 
 def read_table(stream: Stream) -> pa.Table:
