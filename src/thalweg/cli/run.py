@@ -65,6 +65,9 @@ def run(
             help="How much later spilled tuples may give their results. Default: 10 seconds.",
         ),
     ] = None,
+    compact: Annotated[
+        bool, typer.Option(help="Merge small result files. Turn it off where another stream reads them.")
+    ] = True,
     as_json: given.AsJson = False,
 ) -> None:
     """Run queries on Spark. Running again with the same folder resumes the run."""
@@ -90,7 +93,7 @@ def run(
     elif spill_delay is not None:
         raise UserError("--spill-delay needs --memory-budget", where="--spill-delay")
     emulated = _emulated(read, made, emulate, jitter)
-    options = RunOptions(parsed, read, made, out, once, master, emulated, memory)
+    options = RunOptions(parsed, read, made, out, once, master, emulated, memory, compact)
     for operator in (o for q in made.queries for o in q.deployment.operators):
         if isinstance(operator, Join) and operator.warning:
             typer.echo(f"thalweg: {operator.id} {operator.warning}", err=True)

@@ -68,6 +68,7 @@ class RunOptions:
     master: str | None = None
     emulated: tuple[Emulated, ...] = ()
     memory: Memory | None = None
+    compact: bool = True
 
 
 @dataclass(frozen=True)

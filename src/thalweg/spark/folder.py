@@ -130,9 +130,9 @@ class Folder:
         for file in self.path.glob(f"late/*/{batch:09d}-*"):
             file.unlink()
 
-    def sink(self, query: str) -> ParquetSink:
+    def sink(self, query: str, *, merges: bool) -> ParquetSink:
         """Where the results of a query go."""
-        return ParquetSink(self.path / "results" / query, self.own / "draft" / query)
+        return ParquetSink(self.path / "results" / query, self.own / "draft" / query, merges)
 
     def metrics(self) -> dict[str, Any] | None:
         return json.loads(self.metrics_file.read_text()) if self.metrics_file.exists() else None

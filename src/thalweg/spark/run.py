@@ -230,7 +230,7 @@ class _Run:
 
     def _prepare_output(self) -> None:
         plans = self.host.results
-        self.sinks = [self.folder.sink(plan.query.name) for plan in plans]
+        self.sinks = [self.folder.sink(plan.query.name, merges=self.options.compact) for plan in plans]
         as_rows = result_rows(plans, self.schemas)
         self.output: ResultFiles | ResultRows = ResultFiles.of(plans, self.sinks, self.schemas) or as_rows
         empty = self.spark.createDataFrame([], as_rows.schema)
@@ -314,6 +314,8 @@ class _Run:
         tally.count(batch, report, written, sent)
         tally.ended = self.host.ending(batch, tally.ended)
         self.folder.save_tally(tally)
+        for sink in self.sinks:
+            sink.tidy(batch)
         self._report(tally, report, time.monotonic() - begun)
 
     def _written(self, flow: DataFrame, batch: int) -> tuple[Report, dict[str, int]]:

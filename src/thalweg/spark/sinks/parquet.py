@@ -8,10 +8,12 @@ types that only Spark can store.
 
 from __future__ import annotations
 
+import re
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from thalweg.kernel.columns import decode
 from thalweg.operators.output import Report, Results
 from thalweg.operators.spec import START
 from thalweg.spark.results import Schemas
+from thalweg.spark.sinks.versions import Versions
 from thalweg.spark.typing import arrow_schema
 from thalweg.wire.message import Message
 
@@ -37,15 +40,28 @@ _OWN = (
 """Types that Spark stores in parquet in a way of its own."""
 
 
+_MANY, _SMALL, _TOGETHER = 64, 16 << 20, 64 << 20
+"""So many files smaller than this become one, of about this size at most; sizes are in bytes."""
+
+_BATCH = re.compile(r"(\d{9})-\d{4}\.parquet|merged-\d{9}-(\d{9})\.parquet")
+
+
 @dataclass(frozen=True)
 class ParquetSink:
-    """Flat files NUMBER-PART.parquet in `folder`, those of each batch exactly once. Drafts are in `draft`."""
+    """Flat files NUMBER-PART.parquet in `folder`, those of each batch exactly once. Drafts are in `draft`.
+
+    With `merges`, many small files of earlier batches become one.
+    """
 
     folder: Path
     draft: Path
+    merges: bool = False
 
     def prepare(self, results: DataFrame) -> None:
         """At least one file, so that readers find the columns even where there is no result."""
+        if self.merges:
+            self.folder.parent.mkdir(parents=True, exist_ok=True)
+            Versions(self.folder).open()
         self.folder.mkdir(parents=True, exist_ok=True)
         if not any(self.folder.glob("*.parquet")):
             draft = self.folder / ".schema"
@@ -74,7 +90,45 @@ class ParquetSink:
             (self.draft / name).replace(self.folder / f"{batch:09d}-{part:04d}.parquet")
         return sum(n for _, n in with_rows)
 
+    def tidy(self, batch: int) -> None:
+        """Merge small files of batches before this one, which will not be repeated, where there are many."""
+        if not self.merges or not self.folder.is_symlink():
+            return
+        found = {f: m for f in self.folder.iterdir() if (m := _BATCH.fullmatch(f.name))}
+        last = {f: int(m[1] or m[2]) for f, m in found.items()}
+        sizes = {f: f.stat().st_size for f, n in last.items() if n < batch}
+        small = sorted((f for f, size in sizes.items() if size < _SMALL), key=lambda f: (last[f], f.name))
+        if len(small) < _MANY:
+            return
+        chosen = [
+            f for f, upto in zip(small, accumulate(sizes[f] for f in small), strict=True) if upto < _TOGETHER
+        ]
+        draft = self.draft / "merged.parquet"
+        if not _merged(chosen, draft):
+            return
+        first = min(int(f.name.removeprefix("merged-")[:9]) for f in chosen)
+        name = f"merged-{first:09d}-{max(last[f] for f in chosen):09d}.parquet"
+        Versions(self.folder).replace({f.name for f in chosen}, draft, name)
 
+
+def _merged(files: Sequence[Path], draft: Path) -> bool:
+    """Write the rows of some files as one; False where Arrow can't store them as they were."""
+    schema = pq.read_schema(files[0])
+    if schema.metadata and _SPARKS in schema.metadata:
+        return False  # Spark's own writer has made it, for types of its own
+    with pq.ParquetWriter(draft, schema, store_schema=False) as writer:
+        held: list[pa.Table] = []
+        for file in files:
+            held.append(pq.ParquetFile(file).read())
+            if sum(t.nbytes for t in held) >= _GROUP_BYTES or sum(t.num_rows for t in held) >= _GROUP_ROWS:
+                writer.write_table(pa.concat_tables(held))
+                held = []
+        if held:
+            writer.write_table(pa.concat_tables(held))
+    return True
+
+
+_SPARKS = b"org.apache.spark.sql.parquet.row.metadata"
 _WRITTEN = t.StructType([t.StructField("file", t.StringType()), t.StructField("n", t.LongType())])
 
 

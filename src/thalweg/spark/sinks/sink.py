@@ -18,3 +18,6 @@ class Sink(Protocol):
 
     def write(self, results: DataFrame, batch: int) -> int:
         """Write the results of a batch; a repeat replaces the first attempt. Returns the number of rows."""
+
+    def tidy(self, batch: int) -> None:
+        """Called when a batch is done: the results of those before may be arranged anew."""
