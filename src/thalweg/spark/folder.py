@@ -7,6 +7,7 @@ import json
 import shutil
 import time
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -52,7 +53,7 @@ class Folder:
             job = None
         if job is None:
             job = {**asked, "partitions": partitions, "run": uuid.uuid4().hex}
-            write_text(job_file, json.dumps(job))
+            self.settle(job)
         for part, what in (("queries", "other queries"), ("catalog", "another catalog")):
             if job[part] != asked[part]:
                 raise UserError(
@@ -61,6 +62,10 @@ class Folder:
                     remedy="name a new folder, or give the same queries and catalog to continue",
                 )
         return job
+
+    def settle(self, job: Mapping[str, Any]) -> None:
+        """Write down what all further runs on this folder must keep to."""
+        write_text(self.own / "job.json", json.dumps(job))
 
     @property
     def _begun(self) -> bool:

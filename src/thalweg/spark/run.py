@@ -8,7 +8,7 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -70,6 +70,12 @@ def _run(options: RunOptions, reporter: Reporter, folder: Folder, stop: threadin
     if done is not None and done["complete"]:
         reporter.message(f"{options.out} is complete; nothing to do")
         return done
+    if settled.get("ended") and not options.once:
+        raise UserError(
+            f"an earlier run with --once has ended the streams of {options.out}",
+            where="--out",
+            remedy="add --once to complete it, or name a new folder",
+        )
     begun_with = settled.get("budget", False)
     if begun_with != (options.memory is not None):  # how large it is may change
         raise UserError(
@@ -84,7 +90,7 @@ def _run(options: RunOptions, reporter: Reporter, folder: Folder, stop: threadin
         folder.started(None if process is None else process.pid)
         if not settled["partitions"]:
             settled["partitions"] = spark.sparkContext.defaultParallelism
-            write_text(folder.own / "job.json", json.dumps(settled))
+            folder.settle(settled)
         spark.conf.set("spark.sql.shuffle.partitions", str(settled["partitions"]))
         options = _as_begun(options, folder, reporter)
         return _Run(options, reporter, folder, spark, stop, begun, settled).run()
@@ -120,7 +126,7 @@ class _Run:
     spark: SparkSession
     stop: threading.Event
     begun: float
-    settled: Mapping[str, Any]
+    settled: dict[str, Any]
     earlier_s: float = 0.0
     failed: Exception | None = None
     writing: int = 0
@@ -143,11 +149,13 @@ class _Run:
         if self.folder.tally().batch >= 0:
             self.waiting[""] = time.monotonic()  # something may wait since the run before
         frames = {name: live(self.spark, streams[name]) for name in names}
-        finished = self._stream(frames)
+        if self.settled.get("ended"):
+            self.reporter.message("the streams have ended; what their sources have got since is not read")
+        finished = bool(self.settled.get("ended")) or self._stream(frames)
         if finished and self.host.must_end:
             # Results may wait for event time to pass; say that it will, once all that came has been read.
-            self.host.end()
-            finished = self._stream(frames)
+            self._end_streams()
+            finished = self._stream({name: frame.where("false") for name, frame in frames.items()})
         metrics = self._save(self.folder.tally(), complete=finished)
         if finished:
             shutil.rmtree(self.folder.spill, ignore_errors=True)
@@ -155,6 +163,12 @@ class _Run:
             self.reporter.message(_STOPPED)
         self.reporter.close()
         return metrics
+
+    def _end_streams(self) -> None:
+        """Nothing is read after this, in a later run either: whatever comes after the end would be late."""
+        self.settled["ended"] = True
+        self.folder.settle(self.settled)
+        self.host.end()
 
     def _compiled(self, plan: Plan, queries: Sequence[Query], **more: Any) -> Compiled:
         memory = self.options.memory
