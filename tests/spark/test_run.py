@@ -318,7 +318,7 @@ def test_a_run_that_is_told_to_stop_goes_on_later(tmp_path, command, start, told
     finally:
         process.kill()
         process.wait()
-    assert (process.returncode, err) == (0, "")
+    assert (process.returncode, err) == (128 + told, "thalweg: stopped; the same command continues\n")
     stopped = json.loads(out)
     assert stopped["complete"] is False
     assert 2 <= stopped["batches"] < 12

@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, Observation, SparkSession
 
 from thalweg.compile.compiler import Compiled
-from thalweg.errors import UserError
+from thalweg.errors import Stopped, UserError
 from thalweg.exchange.links import Link
 from thalweg.exchange.parcel_file import Edge
 from thalweg.files import write_text
@@ -37,24 +37,29 @@ from thalweg.spark.tally import Tally
 
 
 def run(options: RunOptions, reporter: Reporter) -> dict[str, Any]:
-    """Run the queries until their sources are exhausted (`once`) or the process is told to stop."""
+    """Run the queries until their sources are exhausted (`once`) or the process is told to stop.
+
+    A run with `once` that is told to stop before it is complete ends with `Stopped`.
+    """
     folder = Folder(options.out.absolute())
-    stop = _on_signals(reporter)
+    stop = _on_signals(options, reporter)
     try:
-        return _run(options, reporter, folder, stop)
+        metrics = _run(options, reporter, folder, stop)
     except UserError:
         raise
     except Exception:
         if not stop.is_set():
             raise
         # The JVM was told to stop as well, and was faster.
-        reporter.message(_STOPPED)
-        return folder.metrics() or _nothing_yet(options)
+        metrics = folder.metrics() or _nothing_yet(options)
     finally:
         folder.close()
-
-
-_STOPPED = "stopped; the same command continues"
+    if not metrics["complete"]:
+        stopped = Stopped(metrics, stop.signal)
+        if options.once:
+            raise stopped
+        reporter.message(str(stopped))
+    return metrics
 
 
 def _nothing_yet(options: RunOptions) -> dict[str, Any]:
@@ -63,7 +68,7 @@ def _nothing_yet(options: RunOptions) -> dict[str, Any]:
     return {**rows, "shipped": [], "elapsed_s": 0.0, "batches": 0, "complete": False}
 
 
-def _run(options: RunOptions, reporter: Reporter, folder: Folder, stop: threading.Event) -> dict[str, Any]:
+def _run(options: RunOptions, reporter: Reporter, folder: Folder, stop: _Stop) -> dict[str, Any]:
     begun = time.monotonic()
     settled = folder.open(options, partitions=0)
     done = folder.metrics()
@@ -124,7 +129,7 @@ class _Run:
     reporter: Reporter
     folder: Folder
     spark: SparkSession
-    stop: threading.Event
+    stop: _Stop
     begun: float
     settled: dict[str, Any]
     earlier_s: float = 0.0
@@ -159,8 +164,6 @@ class _Run:
         metrics = self._save(self.folder.tally(), complete=finished)
         if finished:
             shutil.rmtree(self.folder.spill, ignore_errors=True)
-        else:
-            self.reporter.message(_STOPPED)
         self.reporter.close()
         return metrics
 
@@ -258,6 +261,8 @@ class _Run:
                 if self.stop.is_set():
                     return False
                 self._hurry()
+            # A JVM that was told to stop as well has ended the query, whatever was left to read.
+            return not self.stop.is_set()
         except StreamingQueryException:
             if self.failed is None:
                 raise
@@ -269,7 +274,6 @@ class _Run:
             raise told from (None if told is self.failed else self.failed)
         finally:
             query.stop()
-        return True
 
     def _hurry(self) -> None:
         """What waits on disk has waited long enough also when nothing comes to its bucket any more."""
@@ -375,18 +379,28 @@ def _named(queries: Sequence[Query]) -> str:
     return ", ".join(q.where or f"query {q.name}" for q in queries)
 
 
-def _on_signals(reporter: Reporter) -> threading.Event:
-    """Set by SIGTERM and Ctrl-C. A further Ctrl-C ends the process at once; what it read is repeated."""
-    stop = threading.Event()
+class _Stop(threading.Event):
+    """Set when the run is told to stop; `signal` says by which one."""
 
-    def interrupt(*_: Any) -> None:
+    signal: int = 0
+
+
+def _on_signals(options: RunOptions, reporter: Reporter) -> _Stop:
+    """Set by SIGTERM and Ctrl-C. A further Ctrl-C ends the process at once; what it read is repeated."""
+    stop = _Stop()
+
+    def told(number: int, _: Any) -> None:
+        stop.signal = stop.signal or number
+        stop.set()
+
+    def interrupt(number: int, frame: Any) -> None:
         if stop.is_set():
             reporter.close()
             os.write(2, b"thalweg: interrupted\n")
-            os._exit(1)
-        stop.set()
+            os._exit(128 + number if options.once else 1)
+        told(number, frame)
 
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, lambda *_: stop.set())
+        signal.signal(signal.SIGTERM, told)
         signal.signal(signal.SIGINT, interrupt)
     return stop
