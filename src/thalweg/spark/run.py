@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from pyspark.errors import PySparkException, StreamingQueryException
@@ -17,6 +18,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 
 from thalweg.compile.compiler import Compiled
 from thalweg.errors import Stopped, UserError
+from thalweg.exchange.disk import NEW_FOLDER
 from thalweg.exchange.links import Link
 from thalweg.exchange.parcel_file import Edge
 from thalweg.files import write_text
@@ -111,12 +113,20 @@ def _as_begun(options: RunOptions, folder: Folder, reporter: Reporter) -> RunOpt
     if not path.exists():
         write_text(path, json.dumps(options.plan.document(), indent=1))
         return options
-    plan = Plan.load(path)
+    plan = _own_plan(path)
     plan.check_is_of(options.queries, str(path))
     plan.check_fits(options.catalog, str(path))
     if [q.deployment for q in plan.queries] != [q.deployment for q in options.plan.queries]:
         reporter.message(f"goes on by the plan it began with, which is in {path}")
     return replace(options, plan=plan)
+
+
+def _own_plan(path: Path) -> Plan:
+    """A plan that the run has written down. Another one would not fit its state."""
+    try:
+        return Plan.load(path)
+    except UserError as error:
+        raise UserError(error.what, where=error.where, remedy=NEW_FOLDER) from None
 
 
 class _Changed(Exception):  # noqa: N818 (no error)
@@ -221,7 +231,7 @@ class _Run:
         """Take on what the programs up to this batch ask; whether another Spark query is needed for it."""
         firsts, before = self.host.programs.firsts(), self.queries
         for generation in range(self.generation + 1, self.host.generation(batch) + 1):
-            plan = Plan.load(self.folder.plan_of(firsts[generation]))
+            plan = _own_plan(self.folder.plan_of(firsts[generation]))
             queries = self._asked(plan)
             if queries is not self.queries:
                 shape, numbers = self.host.compiled.shape, self.host.numbers(queries)
