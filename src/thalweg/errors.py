@@ -1,6 +1,9 @@
-"""What Thalweg says when the user's input is wrong, or Spark fails."""
+"""What Thalweg says when the user's input is wrong, Spark fails, or a run is stopped."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 
 class UserError(Exception):
@@ -17,3 +20,11 @@ class UserError(Exception):
 
 class RunError(Exception):
     """Spark failed in a run, through no fault of the input's: the message says where, and why."""
+
+
+class Stopped(Exception):  # noqa: N818 (no error)
+    """A signal has stopped a run that was to complete; `metrics` is how far it has come."""
+
+    def __init__(self, metrics: Mapping[str, Any], signal: int) -> None:
+        self.metrics, self.status = metrics, 128 + signal
+        super().__init__("stopped; the same command continues")

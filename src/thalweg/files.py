@@ -1,11 +1,19 @@
-"""Files that are there whole or not at all."""
+"""Files that are there whole or not at all, and the error for one that can't be used."""
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from thalweg.errors import RunError, UserError
+
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+_MACHINE = _FULL | {errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EFBIG}
+FULL = tuple(os.strerror(code) for code in sorted(_FULL))
+"""What a full disk is called."""
 
 
 @contextmanager
@@ -28,3 +36,12 @@ def write_text(path: Path, text: str) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
+
+
+def unusable(path: Path, error: OSError, what: str = "can't be used") -> UserError | RunError:
+    """The error for a file or folder that can't be read or written; a full disk is not the user's input."""
+    what = f"{what}: {error.strerror or error}"
+    if error.errno not in _MACHINE:
+        return UserError(what, where=str(path))
+    room = "; make room there, then run the same command again" if error.errno in _FULL else ""
+    return RunError(f"{path}: {what}{room}")

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.exchange.logs import AB, PARCELS, by_all, exchange, filled, one, told
+from thalweg.errors import RunError
 from thalweg.exchange.files import FileExchange, FileExchanges
 from thalweg.exchange.links import Link
 from thalweg.exchange.parcel_file import CONTROL, Edge
@@ -54,7 +55,8 @@ def test_a_full_disk(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", full)
     (tmp_path / "a-b").mkdir()
     log = exchange(tmp_path)
-    assert "000000000001.parcels: can't be used: No space left" in told(log.publish, 1, one(1))
+    with pytest.raises(RunError, match=r"000000000001.parcels: can't be used: No space left .*make room"):
+        log.publish(1, one(1))
     assert list((tmp_path / "a-b").iterdir()) == []
 
 

@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from thalweg.spark.host import SparkHost
+
 from .feed import SECOND, Feed, catalog_yaml, expected, multiset, results_of, rows, written
 
 Q1 = """SELECT a.id AS a_id, b.id AS b_id, a.note, result_time
@@ -316,7 +318,7 @@ def test_a_run_that_is_told_to_stop_goes_on_later(tmp_path, command, start, told
     finally:
         process.kill()
         process.wait()
-    assert (process.returncode, err) == (0, "")
+    assert (process.returncode, err) == (128 + told, "thalweg: stopped; the same command continues\n")
     stopped = json.loads(out)
     assert stopped["complete"] is False
     assert 2 <= stopped["batches"] < 12
@@ -335,3 +337,56 @@ def test_a_run_that_is_told_to_stop_goes_on_later(tmp_path, command, start, told
     )
     assert code == 0, err
     assert json.loads(out)["same"] is True
+
+
+@pytest.fixture
+def ended(tmp_path, thalweg):
+    """A run with --once whose power was cut when the end of its streams had been told; more came later."""
+    columns = {"ts": "timestamp", "k": "int", "id": "bigint"}
+    feeds = {
+        n: Feed(columns, random_batches(seed, 3, 8, columns, spread=60), lateness=15 * SECOND)
+        for seed, n in enumerate("ab")
+    }
+    sql = (
+        "SELECT a.id AS x, b.id AS y, result_time "
+        "FROM a [RANGE 9 SECONDS SLIDE 2 SECONDS], b [RANGE 9 SECONDS] WHERE a.k = b.k"
+    )
+    written(feeds, tmp_path / "data")
+    (tmp_path / "catalog.yaml").write_text(catalog_yaml(feeds))
+    (tmp_path / "q.sql").write_text(sql)
+    run = ("run", "q.sql", "--catalog", "catalog.yaml", "--out", "out")
+    end = SparkHost.end
+
+    def cut(host):
+        end(host)
+        raise RuntimeError("the power is cut")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SparkHost, "end", cut)
+        code, _, err = thalweg(*run, "--once", "--json", cwd=tmp_path)
+    assert (code, "the power is cut" in err) == (1, True)
+    for n, feed in feeds.items():
+        more = [{"ts": (90 + i) * SECOND, "k": i % 4, "id": 100 + i} for i in range(8)]
+        pq.write_table(feed.table(more), tmp_path / "data" / n / "more.parquet")
+    return run, feeds, sql
+
+
+def test_once_completes_what_it_has_ended_though_more_has_come(tmp_path, thalweg, ended):
+    run, feeds, sql = ended
+    code, out, err = thalweg(*run, "--once", "--json", cwd=tmp_path)
+    assert code == 0, err
+    metrics = json.loads(out)
+    assert metrics["complete"] is True
+    assert metrics["input_rows"] == {n: len(f.rows) for n, f in feeds.items()}
+    assert metrics["late_rows"] == {n: len(f.split()[1]) for n, f in feeds.items()}
+    wanted = expected(sql, feeds)
+    assert wanted
+    assert results_of(tmp_path / "out") == wanted
+
+
+def test_streams_that_have_ended_do_not_go_on_live(tmp_path, thalweg, ended):
+    before = files_of(tmp_path / "out" / "results")
+    code, out, err = thalweg(*ended[0], "--json", cwd=tmp_path)
+    assert (code, out) == (2, "")
+    assert "--once has ended the streams of out; add --once" in one_message(err)
+    assert files_of(tmp_path / "out" / "results") == before

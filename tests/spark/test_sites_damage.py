@@ -133,6 +133,22 @@ def test_a_missing_file_is_named(interrupted, thalweg, which):
     check_complete(interrupted, json.loads(said), thalweg, out)
 
 
+@pytest.mark.parametrize("file", ["plan.json", "_thalweg/programs/000000000.json"])
+@pytest.mark.parametrize("keep", [0, 0.5], ids=["emptied", "cut"])
+def test_a_damaged_plan_or_program_of_the_run_is_named(interrupted, thalweg, file, keep):
+    path = interrupted.root / "out" / file
+    kept = path.read_bytes()
+    path.write_bytes(kept[: int(keep * len(kept))])
+    try:
+        code, said, err = thalweg(*interrupted.run(*SLOW), cwd=interrupted.root)
+    finally:
+        path.write_bytes(kept)
+    assert (code, said) == (2, ""), err
+    message = one_message(err)
+    assert f"out/{file}: " in message
+    assert message.endswith("; start the run in a new folder")
+
+
 @pytest.mark.long
 def test_another_plan_does_not_take_over_a_run(interrupted, thalweg):
     out = "out-plan"

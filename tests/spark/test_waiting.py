@@ -68,13 +68,23 @@ def test_nobody_is_told_where_nothing_waits_or_the_end_comes_anyway(clock) -> No
     assert told == []
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_a_run_told_to_stop_while_spark_starts_ends_cleanly(tmp_path, monkeypatch, capsys, told) -> None:
+@pytest.mark.parametrize(
+    ("told", "mode", "wanted"),
+    [
+        (signal.SIGTERM, (), 0),
+        (signal.SIGTERM, ("--once",), 143),
+        (signal.SIGINT, ("--once",), 130),
+        (None, (), 1),
+    ],
+)
+def test_a_run_told_to_stop_while_spark_starts_ends_cleanly(
+    tmp_path, monkeypatch, capsys, told, mode, wanted
+) -> None:
     """The signal goes to all processes of a group: the JVM may go first, and then Spark fails to start."""
 
     def failing(*_: object) -> None:
         if told:
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), told)
         raise ConnectionRefusedError(111, "Connection refused")
 
     stream = "{site: here, time: ts, schema: {ts: timestamp, k: long}, source: {format: rate}}"
@@ -84,12 +94,12 @@ def test_a_run_told_to_stop_while_spark_starts_ends_cleanly(tmp_path, monkeypatc
     monkeypatch.setattr(module, "session", failing)
     before = [signal.getsignal(told) for told in (signal.SIGINT, signal.SIGTERM)]
     try:
-        status = invoke(["run", "q.sql", "--catalog", "catalog.yaml", "--out", "out", "--json"])
+        status = invoke(["run", "q.sql", "--catalog", "catalog.yaml", "--out", "out", "--json", *mode])
     finally:
         for name, handler in zip((signal.SIGINT, signal.SIGTERM), before, strict=True):
             signal.signal(name, handler)
     out, err = capsys.readouterr()
-    assert status == (0 if told else 1), err
+    assert status == wanted, err
     if told:
         assert json.loads(out)["input_rows"] == {"a": 0, "b": 0}
         assert json.loads(out)["complete"] is False

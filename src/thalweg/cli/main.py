@@ -1,6 +1,7 @@
 """`thalweg`: the commands and their exit status.
 
-Exit status 0 is success, 2 is invalid input, 1 is any other failure. Messages go to standard error.
+Exit status 0 is success, 2 is invalid input, 130 or 143 a run that a signal stopped before it was complete, 1
+any other failure. Messages go to standard error.
 THALWEG_DEBUG=1 adds tracebacks.
 """
 
@@ -16,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from thalweg.cli import compare, demo, plan, reproduce, run, verify
-from thalweg.errors import RunError, UserError
+from thalweg.errors import RunError, Stopped, UserError
 
 app = typer.Typer(
     name="thalweg",
@@ -90,6 +91,8 @@ def invoke(arguments: Sequence[str]) -> int:
     except UserError as error:
         _trace()
         return _end(str(error), 2)
+    except Stopped as error:
+        return _end(str(error), error.status)
     except typer.Exit as error:
         return int(error.exit_code)
     except (KeyboardInterrupt, typer.Abort):

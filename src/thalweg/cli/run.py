@@ -12,7 +12,7 @@ import typer
 
 from thalweg.cli import options as given
 from thalweg.cli.plan import plan_options
-from thalweg.errors import UserError
+from thalweg.errors import Stopped, UserError
 
 if TYPE_CHECKING:
     from thalweg.catalog.model import Catalog
@@ -101,9 +101,11 @@ def run(
     from thalweg.spark.run import run as run_on_spark
 
     report = reporter(silent=as_json)
-    was_complete = _is_complete(out)
+    was_complete, stopped = _is_complete(out), None
     try:
         metrics: Mapping[str, Any] = run_on_spark(options, report)
+    except Stopped as early:
+        metrics, stopped = early.metrics, early
     finally:
         report.close()
     _check_budget(metrics, memory)
@@ -115,6 +117,8 @@ def run(
         print_json(metrics)
     else:
         _show(metrics, picture)
+    if stopped is not None:
+        raise stopped
 
 
 def _check_budget(metrics: Mapping[str, Any], memory: Memory | None) -> None:

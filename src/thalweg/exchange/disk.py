@@ -7,7 +7,10 @@ import os
 import stat
 from pathlib import Path
 
-from thalweg.errors import UserError
+from thalweg.errors import RunError, UserError
+from thalweg.files import unusable
+
+NEW_FOLDER = "start the run in a new folder"
 
 
 def ensure(folder: Path) -> None:
@@ -40,15 +43,15 @@ def sync(folder: Path) -> None:
         os.close(handle)
 
 
-def damaged(path: Path, how: str) -> UserError:
+def damaged(path: Path, how: str, remedy: str = NEW_FOLDER) -> UserError:
     """The error for a file that is not as it was written."""
-    return UserError(f"is damaged: {how}", where=str(path), remedy="start the run in a new folder")
+    return UserError(f"is damaged: {how}", where=str(path), remedy=remedy)
 
 
-def failed(path: Path, error: OSError) -> UserError:
+def failed(path: Path, error: OSError) -> UserError | RunError:
     """The error for a file or folder that can't be reached."""
     if error.errno == errno.ENOENT:
-        return UserError("is missing", where=str(path), remedy="start the run in a new folder")
+        return UserError("is missing", where=str(path), remedy=NEW_FOLDER)
     if error.errno == errno.ELOOP:
         return UserError("is a symbolic link, which is not followed", where=str(path))
-    return UserError(f"can't be used: {error.strerror or error}", where=str(path))
+    return unusable(path, error)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from thalweg.errors import UserError
-from thalweg.exchange.disk import ensure, failed, sync, write_new
+from thalweg.exchange.disk import NEW_FOLDER, ensure, failed, sync, write_new
 from thalweg.exchange.links import Link, Passed, chance
 from thalweg.exchange.log import Sent
 from thalweg.exchange.parcel_file import Edge, Header, Label, encode, read_header, read_parcels
@@ -53,7 +53,7 @@ class FileExchange:
                     raise UserError(
                         f"is of batch {header.label.batch}; batch {batch} can't come after it",
                         where=str(self.path(last)),
-                        remedy="start the run in a new folder",
+                        remedy=NEW_FOLDER,
                     )
                 sync(self.folder)  # its writer may have been killed before it did so
                 return _sent(header)
@@ -140,9 +140,7 @@ class FileExchange:
         for seq in range(after + 1, newest + 1) if newest >= after else [after]:
             # A listing made while files appear can have a later file and lack an earlier one.
             if seq not in there and not os.path.lexists(self.path(seq)):
-                raise UserError(
-                    "is missing", where=str(self.path(seq)), remedy="start the run in a new folder"
-                )
+                raise UserError("is missing", where=str(self.path(seq)), remedy=NEW_FOLDER)
         return list(range(after + 1, newest + 1))
 
     def _numbers(self) -> list[int]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from thalweg.catalog.model import Catalog
 from thalweg.errors import UserError
-from thalweg.files import write_text
+from thalweg.files import unusable, write_text
 from thalweg.plan.codec import decode, encode
 from thalweg.plan.deployment import Deployment
 from thalweg.plan.operators import Operator, Reuse, Sink, Source, Widen, brought
@@ -69,7 +69,7 @@ class Plan:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_text(path, json.dumps(self.document(), indent=2) + "\n")
         except OSError as error:
-            raise UserError(f"the plan can't be written: {error.strerror}", where=str(path)) from error
+            raise unusable(path, error, "the plan can't be written") from error
 
     @classmethod
     def load(cls, path: Path) -> Plan:

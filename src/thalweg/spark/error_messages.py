@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from pyspark.errors import PySparkException
 
 from thalweg.errors import RunError, UserError
+from thalweg.files import FULL, unusable
 
-_OURS = re.compile(r"thalweg\.errors\.UserError: (.+)")
+_OURS = re.compile(r"thalweg\.errors\.(UserError|RunError): (.+)")
 _FAILED = re.compile(r"^\[STREAM_FAILED\].*? terminated with exception: ", re.DOTALL)
 _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\] ")
 _DATA_EXCEPTION = "22"  # the class of SQLSTATEs: a value that an expression can't be computed for
@@ -30,8 +32,14 @@ def in_our_words(error: Exception, where: str) -> Exception:
     A message of ours that was raised in a worker comes back inside Spark's.
     """
     text = str(error)
+    full = next((name for name in FULL if name in text), None)
     if ours := _OURS.search(text):
-        return UserError(ours.group(1).strip())
+        theirs = ours[1] == "UserError" and not full
+        return UserError(ours[2].strip()) if theirs else RunError(ours[2].strip())
+    if isinstance(error, OSError) and error.filename:
+        return unusable(Path(error.filename), error)
+    if full:
+        return RunError(f"{full}; make room, then run the same command again")
     if "PATH_NOT_FOUND" in text:
         return UserError(reason(error))
     if not isinstance(error, PySparkException):

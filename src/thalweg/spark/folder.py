@@ -7,11 +7,13 @@ import json
 import shutil
 import time
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
 from thalweg.errors import UserError
-from thalweg.files import write_text
+from thalweg.exchange.disk import NEW_FOLDER, damaged, failed
+from thalweg.files import unusable, write_text
 from thalweg.plan.options import RunOptions
 from thalweg.spark.sinks.parquet import ParquetSink
 from thalweg.spark.tally import Tally
@@ -41,18 +43,19 @@ class Folder:
         try:
             self.own.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UserError(f"can't create {self.path}: {error.strerror}", where="--out") from None
+            raise unusable(self.path, error, "can't be made") from None
         self._claim()
         self._await_last()
-        job_file = self.own / "job.json"
         asked = _identity(options)
-        job: dict[str, Any] | None = json.loads(job_file.read_text()) if job_file.exists() else None
+        job = self._read(
+            self.own / "job.json", {"queries": dict, "catalog": dict, "partitions": int, "run": str}
+        )
         if job is not None and not self._begun and any(job.get(part) != of for part, of in asked.items()):
             self._forget()  # it was refused or ended before it had read anything
             job = None
         if job is None:
             job = {**asked, "partitions": partitions, "run": uuid.uuid4().hex}
-            write_text(job_file, json.dumps(job))
+            self.settle(job)
         for part, what in (("queries", "other queries"), ("catalog", "another catalog")):
             if job[part] != asked[part]:
                 raise UserError(
@@ -61,6 +64,10 @@ class Folder:
                     remedy="name a new folder, or give the same queries and catalog to continue",
                 )
         return job
+
+    def settle(self, job: Mapping[str, Any]) -> None:
+        """Write down what all further runs on this folder must keep to."""
+        write_text(self.own / "job.json", json.dumps(job))
 
     @property
     def _begun(self) -> bool:
@@ -88,7 +95,10 @@ class Folder:
                 file.unlink(missing_ok=True)
 
     def _claim(self) -> None:
-        self._lock = (self.own / "lock").open("a")
+        try:
+            self._lock = (self.own / "lock").open("a")
+        except OSError as error:
+            raise unusable(self.own / "lock", error) from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -111,7 +121,10 @@ class Folder:
         jvm = self.own / "jvm"
         if not jvm.exists():
             return
-        command = Path("/proc") / jvm.read_text().strip() / "cmdline"
+        process = _text(jvm)
+        if not process.isdecimal():
+            raise damaged(jvm, "it has no process id", "remove it when no Spark of an earlier run is left")
+        command = Path("/proc") / process / "cmdline"
         for _ in range(300):
             try:
                 if b"java" not in command.read_bytes():
@@ -120,7 +133,7 @@ class Folder:
                 return
             time.sleep(0.1)
         raise UserError(
-            f"an earlier run on {self.path} has not ended (process {jvm.read_text().strip()})",
+            f"an earlier run on {self.path} has not ended (process {process})",
             where="--out",
             remedy="end that process first",
         )
@@ -135,14 +148,42 @@ class Folder:
         return ParquetSink(self.path / "results" / query, self.own / "draft" / query, merges)
 
     def metrics(self) -> dict[str, Any] | None:
-        return json.loads(self.metrics_file.read_text()) if self.metrics_file.exists() else None
+        rows = dict.fromkeys(("input_rows", "output_rows", "late_rows"), dict)
+        parts = {**rows, "shipped": list, "elapsed_s": float, "batches": int, "complete": bool}
+        return self._read(self.metrics_file, parts, "remove it; the same command writes it anew")
 
     def tally(self) -> Tally:
         file = self.own / "tally.json"
-        return Tally.from_json(json.loads(file.read_text())) if file.exists() else Tally()
+        if not file.exists():
+            return Tally()
+        try:
+            return Tally.from_json(_text(file).encode())
+        except ValueError:
+            raise damaged(file, "it has no counts") from None
 
     def save_tally(self, tally: Tally) -> None:
-        write_text(self.own / "tally.json", json.dumps(tally.to_json()))
+        write_text(self.own / "tally.json", tally.to_json().decode())
+
+    def _read(self, file: Path, parts: Mapping[str, type], remedy: str = NEW_FOLDER) -> dict[str, Any] | None:
+        """A JSON object with these parts; None where there is no file."""
+        if not file.exists():
+            return None
+        try:
+            found = json.loads(_text(file))
+        except (ValueError, RecursionError):
+            raise damaged(file, "it is not JSON", remedy) from None
+        for part, kind in parts.items():
+            if not isinstance(found, dict) or not isinstance(found.get(part), kind):
+                raise damaged(file, f"it has no {part!r}", remedy)
+        return dict(found)
+
+
+def _text(file: Path) -> str:
+    """A file of ours. Bytes that are no text are left for its reader to stumble over."""
+    try:
+        return file.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError as error:
+        raise failed(file, error) from None
 
 
 def _identity(options: RunOptions) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
 
@@ -29,6 +30,7 @@ from thalweg.compile.host import Host
 from thalweg.compile.inputs import ResultPlan, StreamInfo
 from thalweg.compile.stages import Shape
 from thalweg.errors import UserError
+from thalweg.exchange.disk import NEW_FOLDER
 from thalweg.exchange.drafts import Drafts
 from thalweg.exchange.files import FileExchanges
 from thalweg.exchange.links import Link
@@ -50,6 +52,8 @@ from thalweg.spark.schema import MESSAGE
 from thalweg.spark.typing import typed_query
 from thalweg.spark.worker import forget, forget_at_exit
 from thalweg.wire.parcel import Kind, Parcel
+
+_UNREADABLE = (ValueError, OSError, pa.ArrowException)  # what a damaged program gives
 
 
 def compiled(
@@ -181,7 +185,7 @@ class SparkHost(Host):
         for first in self.programs.firsts()[1:]:
             try:
                 program = self.programs.at(first)
-            except ValueError:
+            except _UNREADABLE:
                 raise self._other(first) from None
             if not {g.site for g in program.groups} <= {*self.sites}:
                 raise self._other(first)
@@ -189,14 +193,14 @@ class SparkHost(Host):
     def _differs_in_limits(self, written: bytes) -> bool:
         try:
             return Program.from_json(written).unlimited() == self.compiled.program.unlimited()
-        except ValueError:
+        except _UNREADABLE:
             return False
 
     def _other(self, first: int) -> UserError:
         return UserError(
             "is not what this thalweg makes of the run's plan",
             where=str(self.programs.path(first)),
-            remedy="start the run in a new folder",
+            remedy=NEW_FOLDER,
         )
 
     def check(self, sent: Mapping[str, int]) -> None:
@@ -204,9 +208,7 @@ class SparkHost(Host):
         for name, seq in sent.items():
             exchange = self.exchanges.over(Edge.named(name))
             if exchange.last() < seq:
-                raise UserError(
-                    "is missing", where=str(exchange.path(seq)), remedy="start the run in a new folder"
-                )
+                raise UserError("is missing", where=str(exchange.path(seq)), remedy=NEW_FOLDER)
 
     def flow(self, frames: Mapping[str, DataFrame], late: LateFiles, output: Outgoing) -> DataFrame:
         """All that comes out of the operators, and their reports."""

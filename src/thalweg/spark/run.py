@@ -8,15 +8,17 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, Observation, SparkSession
 
 from thalweg.compile.compiler import Compiled
-from thalweg.errors import UserError
+from thalweg.errors import Stopped, UserError
+from thalweg.exchange.disk import NEW_FOLDER
 from thalweg.exchange.links import Link
 from thalweg.exchange.parcel_file import Edge
 from thalweg.files import write_text
@@ -37,24 +39,31 @@ from thalweg.spark.tally import Tally
 
 
 def run(options: RunOptions, reporter: Reporter) -> dict[str, Any]:
-    """Run the queries until their sources are exhausted (`once`) or the process is told to stop."""
+    """Run the queries until their sources are exhausted (`once`) or the process is told to stop.
+
+    A run with `once` that is told to stop before it is complete ends with `Stopped`.
+    """
     folder = Folder(options.out.absolute())
-    stop = _on_signals(reporter)
+    stop = _on_signals(options, reporter)
     try:
-        return _run(options, reporter, folder, stop)
+        metrics = _run(options, reporter, folder, stop)
     except UserError:
         raise
     except Exception:
         if not stop.is_set():
             raise
         # The JVM was told to stop as well, and was faster.
-        reporter.message(_STOPPED)
-        return folder.metrics() or _nothing_yet(options)
+        metrics = folder.metrics() or _nothing_yet(options)
     finally:
         folder.close()
+    if not metrics["complete"]:
+        stopped = Stopped(metrics, stop.signal)
+        if options.once:
+            raise stopped
+        reporter.message(str(stopped))
+    return metrics
 
 
-_STOPPED = "stopped; the same command continues"
 _UNSHARED = (
     "/dev/shm is missing or full, so worker processes can't share windows; the results are the same, "
     "but batches take longer"
@@ -67,13 +76,19 @@ def _nothing_yet(options: RunOptions) -> dict[str, Any]:
     return {**rows, "shipped": [], "elapsed_s": 0.0, "batches": 0, "complete": False}
 
 
-def _run(options: RunOptions, reporter: Reporter, folder: Folder, stop: threading.Event) -> dict[str, Any]:
+def _run(options: RunOptions, reporter: Reporter, folder: Folder, stop: _Stop) -> dict[str, Any]:
     begun = time.monotonic()
     settled = folder.open(options, partitions=0)
     done = folder.metrics()
     if done is not None and done["complete"]:
         reporter.message(f"{options.out} is complete; nothing to do")
         return done
+    if settled.get("ended") and not options.once:
+        raise UserError(
+            f"an earlier run with --once has ended the streams of {options.out}",
+            where="--out",
+            remedy="add --once to complete it, or name a new folder",
+        )
     begun_with = settled.get("budget", False)
     if begun_with != (options.memory is not None):  # how large it is may change
         raise UserError(
@@ -88,7 +103,7 @@ def _run(options: RunOptions, reporter: Reporter, folder: Folder, stop: threadin
         folder.started(None if process is None else process.pid)
         if not settled["partitions"]:
             settled["partitions"] = spark.sparkContext.defaultParallelism
-            write_text(folder.own / "job.json", json.dumps(settled))
+            folder.settle(settled)
         spark.conf.set("spark.sql.shuffle.partitions", str(settled["partitions"]))
         options = _as_begun(options, folder, reporter)
         return _Run(options, reporter, folder, spark, stop, begun, settled).run()
@@ -104,12 +119,20 @@ def _as_begun(options: RunOptions, folder: Folder, reporter: Reporter) -> RunOpt
     if not path.exists():
         write_text(path, json.dumps(options.plan.document(), indent=1))
         return options
-    plan = Plan.load(path)
+    plan = _own_plan(path)
     plan.check_is_of(options.queries, str(path))
     plan.check_fits(options.catalog, str(path))
     if [q.deployment for q in plan.queries] != [q.deployment for q in options.plan.queries]:
         reporter.message(f"goes on by the plan it began with, which is in {path}")
     return replace(options, plan=plan)
+
+
+def _own_plan(path: Path) -> Plan:
+    """A plan that the run has written down. Another one would not fit its state."""
+    try:
+        return Plan.load(path)
+    except UserError as error:
+        raise UserError(error.what, where=error.where, remedy=NEW_FOLDER) from None
 
 
 class _Changed(Exception):  # noqa: N818 (no error)
@@ -122,9 +145,9 @@ class _Run:
     reporter: Reporter
     folder: Folder
     spark: SparkSession
-    stop: threading.Event
+    stop: _Stop
     begun: float
-    settled: Mapping[str, Any]
+    settled: dict[str, Any]
     earlier_s: float = 0.0
     failed: Exception | None = None
     writing: int = 0
@@ -148,19 +171,25 @@ class _Run:
         if self.folder.tally().batch >= 0:
             self.waiting[""] = time.monotonic()  # something may wait since the run before
         frames = {name: live(self.spark, streams[name]) for name in names}
-        finished = self._stream(frames)
+        if self.settled.get("ended"):
+            self.reporter.message("the streams have ended; what their sources have got since is not read")
+        finished = bool(self.settled.get("ended")) or self._stream(frames)
         if finished and self.host.must_end:
             # Results may wait for event time to pass; say that it will, once all that came has been read.
-            self.host.end()
-            finished = self._stream(frames)
+            self._end_streams()
+            finished = self._stream({name: frame.where("false") for name, frame in frames.items()})
         self._warn_of_empty()
         metrics = self._save(self.folder.tally(), complete=finished)
         if finished:
             shutil.rmtree(self.folder.spill, ignore_errors=True)
-        else:
-            self.reporter.message(_STOPPED)
         self.reporter.close()
         return metrics
+
+    def _end_streams(self) -> None:
+        """Nothing is read after this, in a later run either: whatever comes after the end would be late."""
+        self.settled["ended"] = True
+        self.folder.settle(self.settled)
+        self.host.end()
 
     def _warn_of_empty(self) -> None:
         for name in self.schemas:
@@ -219,7 +248,7 @@ class _Run:
         """Take on what the programs up to this batch ask; whether another Spark query is needed for it."""
         firsts, before = self.host.programs.firsts(), self.queries
         for generation in range(self.generation + 1, self.host.generation(batch) + 1):
-            plan = Plan.load(self.folder.plan_of(firsts[generation]))
+            plan = _own_plan(self.folder.plan_of(firsts[generation]))
             queries = self._asked(plan)
             if queries is not self.queries:
                 shape, numbers = self.host.compiled.shape, self.host.numbers(queries)
@@ -259,6 +288,8 @@ class _Run:
                 if self.stop.is_set():
                     return False
                 self._hurry()
+            # A JVM that was told to stop as well has ended the query, whatever was left to read.
+            return not self.stop.is_set()
         except StreamingQueryException:
             if self.failed is None:
                 raise
@@ -271,7 +302,6 @@ class _Run:
         finally:
             query.stop()
             self.host.forget()
-        return True
 
     def _hurry(self) -> None:
         """What waits on disk has waited long enough also when nothing comes to its bucket any more."""
@@ -382,18 +412,28 @@ def _named(queries: Sequence[Query]) -> str:
     return ", ".join(q.where or f"query {q.name}" for q in queries)
 
 
-def _on_signals(reporter: Reporter) -> threading.Event:
-    """Set by SIGTERM and Ctrl-C. A further Ctrl-C ends the process at once; what it read is repeated."""
-    stop = threading.Event()
+class _Stop(threading.Event):
+    """Set when the run is told to stop; `signal` says by which one."""
 
-    def interrupt(*_: Any) -> None:
+    signal: int = 0
+
+
+def _on_signals(options: RunOptions, reporter: Reporter) -> _Stop:
+    """Set by SIGTERM and Ctrl-C. A further Ctrl-C ends the process at once; what it read is repeated."""
+    stop = _Stop()
+
+    def told(number: int, _: Any) -> None:
+        stop.signal = stop.signal or number
+        stop.set()
+
+    def interrupt(number: int, frame: Any) -> None:
         if stop.is_set():
             reporter.close()
             os.write(2, b"thalweg: interrupted\n")
-            os._exit(1)
-        stop.set()
+            os._exit(128 + number if options.once else 1)
+        told(number, frame)
 
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, lambda *_: stop.set())
+        signal.signal(signal.SIGTERM, told)
         signal.signal(signal.SIGINT, interrupt)
     return stop

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, TypeAdapter
 
 from thalweg.exchange.log import Sent
 from thalweg.exchange.parcel_file import Edge
 from thalweg.operators.output import Report
 from thalweg.plan.options import Shipped
+
+_EdgeName = Annotated[str, AfterValidator(lambda name: Edge.named(name).name)]
+_Counts = Annotated[list[int], Field(min_length=3, max_length=3)]
 
 
 @dataclass
@@ -20,7 +25,7 @@ class Totals:
     late: dict[str, int] = field(default_factory=dict)
     results: dict[str, int] = field(default_factory=dict)
     whole: dict[str, int] = field(default_factory=dict)
-    sent: dict[str, list[int]] = field(default_factory=dict)  # tuples, payload, bytes
+    sent: dict[_EdgeName, _Counts] = field(default_factory=dict)  # tuples, payload, bytes
 
     def plus(self, other: Totals) -> Totals:
         return Totals(
@@ -57,7 +62,7 @@ class Tally:
     batch: int = -1
     before: Totals = field(default_factory=Totals)
     last: Totals = field(default_factory=Totals)
-    sent: dict[str, int] = field(default_factory=dict)
+    sent: dict[_EdgeName, int] = field(default_factory=dict)
     newest: dict[str, int] = field(default_factory=dict)
     ended: list[str] = field(default_factory=list)
     peak_memory: int = 0
@@ -120,9 +125,13 @@ class Tally:
         """The most that windows have taken after any batch."""
         return {"memory_bytes": self.peak_memory, "disk_bytes": self.peak_disk}
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+    def to_json(self) -> bytes:
+        return _ADAPTER.dump_json(self)
 
     @classmethod
-    def from_json(cls, said: dict[str, Any]) -> Tally:
-        return cls(**{**said, "before": Totals(**said["before"]), "last": Totals(**said["last"])})
+    def from_json(cls, data: bytes) -> Tally:
+        """The inverse of `to_json`; a ValueError where it is not one."""
+        return _ADAPTER.validate_json(data, strict=True)
+
+
+_ADAPTER = TypeAdapter(Tally)
