@@ -39,7 +39,7 @@ from tests.simulate.sites_estimates import (
     shipped_in_example_1,
 )
 from thalweg.compile.compiler import compile_plan
-from thalweg.plan.operators import METHODS
+from thalweg.plan.one_way import METHODS
 from thalweg.planners.table import PLANNERS
 from thalweg.simulate.host import SimulatedHost
 

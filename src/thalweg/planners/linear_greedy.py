@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from thalweg.cost.methods import at_source
-from thalweg.plan.operators import METHODS
+from thalweg.plan.one_way import METHODS
 from thalweg.planners.search.problem import Found, NotApplicableError, Problem
 from thalweg.planners.search.sequences import Plan, Step, StepCosts, deploy
 

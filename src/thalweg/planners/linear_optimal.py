@@ -24,7 +24,7 @@ from thalweg.cost.methods import BLOOM, KEYS, at_source
 from thalweg.cost.network import Numbers
 from thalweg.cost.ways import least
 from thalweg.plan.deployment import TUPLES, Edge
-from thalweg.plan.operators import METHODS
+from thalweg.plan.one_way import METHODS
 from thalweg.planners.linear_greedy import SIMPLE, greedy
 from thalweg.planners.search.problem import Found, NotApplicableError, Problem
 from thalweg.planners.search.sequences import Plan, Shipped, Step, StepCosts, deploy

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from thalweg.cost.methods import at_source
-from thalweg.plan.operators import METHODS
+from thalweg.plan.one_way import METHODS
 from thalweg.planners.linear_optimal import Family, Table
 from thalweg.planners.search.problem import Found, NotApplicableError, Problem
 from thalweg.planners.search.sequences import Step, deploy
