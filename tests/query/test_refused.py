@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from thalweg.errors import UserError
@@ -313,3 +315,22 @@ def test_many_conditions_are_no_problem() -> None:
 def test_a_query_has_a_name_that_can_be_a_file() -> None:
     with pytest.raises(UserError, match="'gate-1' can't be the name of a query"):
         parse(f"SELECT f.num {FROM}", name="gate-1", schemas=SCHEMAS, where="gate-1.sql")
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (f"SELECT f.num {FROM} AND f.num IN ({', '.join(map(str, range(100_000)))})", "characters, and at most 100,000 are read"),
+        (f"SELECT f.num {FROM}" + " AND f.num > 1" * 5_000, "at most 2,000 conditions"),
+        (f"SELECT f.num {FROM}" + " AND f.num = w.key" * 5_000, "at most 2,000 conditions"),
+        ("SELECT * FROM wide [ROWS 1] a, wide [ROWS 1] b WHERE a.c1 = b.c1", "at most 10,000 output columns"),
+        ("SELECT a.c1 FROM wide [ROWS 1] a, wide [ROWS 1] b WHERE a.c1 = b.c111111", "has no column 'c111111'"),
+    ],
+    ids=["in", "conditions", "equalities", "columns", "unknown column"],
+)  # fmt: skip
+def test_what_is_too_large_is_refused_at_once(text, what):
+    schemas = {**SCHEMAS, "wide": {f"c{i}": "int" for i in range(100_000)}}
+    start = time.process_time()
+    with pytest.raises(UserError, match=what):
+        parse(text, name="q", schemas=schemas, where="q.sql")
+    assert time.process_time() - start < 5

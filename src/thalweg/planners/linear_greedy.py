@@ -43,6 +43,7 @@ def greedy(costs: StepCosts, methods: Sequence[str]) -> tuple[Plan, int]:
     for head in range(len(aliases)):
         mask, place, steps = 1 << head, int(costs.place[head]), []
         while waiting := costs.nexts(mask):
+            costs.problem.check_time()
             ways = costs.steps(head, [mask] * len(waiting), waiting).cost[columns, :, place].T
             row, column = divmod(int(ways.argmin()), len(columns))
             if not np.isfinite(ways[row, column]):

@@ -59,6 +59,7 @@ class _Search:
         """Goes through all that can follow; the last step comes first in `steps`."""
         if joined not in self.nexts:
             self.searched += 1
+            self.table.costs.problem.check_time()
             key = (cost + self.delivery[site], site, steps)
             if key[0] < math.inf and (self.found is None or key < self.found):
                 self.found = key

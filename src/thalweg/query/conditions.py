@@ -26,6 +26,8 @@ _COMPARING = frozenset(
     }
 )
 _PREDICATES = frozenset({"AND", "OR", "NOT", "IS", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "BETWEEN"})
+MOST = 2_000
+"""The most conditions of a query."""
 _NO_KEYS = ("map", "variant")
 
 
@@ -36,10 +38,15 @@ class Conditions:
     equalities: list[Equality] = field(default_factory=list)
     filters: dict[str, list[Expr]] = field(default_factory=dict)
     others: list[Expr] = field(default_factory=list)
+    _count: int = 0
 
     def add(self, lexed: Lexed, span: Span, scope: Scope) -> None:
         """Take in a whole condition of WHERE or ON."""
-        for part in conjuncts(lexed, span):
+        parts = list(conjuncts(lexed, span))
+        self._count += len(parts)
+        if self._count > MOST:
+            raise lexed.error(lexed.tokens[span[0]], f"a query has at most {MOST:,} conditions")
+        for part in parts:
             self._add_one(lexed, part, scope)
 
     def equate(self, left: Resolved, right: Resolved) -> None:

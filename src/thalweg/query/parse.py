@@ -16,6 +16,9 @@ from thalweg.query.model import Expr, Input, Output, Query, connected
 from thalweg.query.names import Scope, UnresolvedError
 from thalweg.query.statement import Span, Statement, read_statement
 
+MOST_OUTPUTS = 10_000
+"""The most output columns of a query."""
+
 Schemas = Mapping[str, Mapping[str, str]]
 """The columns of every stream and their Spark SQL types."""
 
@@ -132,6 +135,12 @@ def _outputs(statement: Statement, scope: Scope) -> tuple[Output, ...]:
                     "name one of them with AS",
                 )
             found[output.name.lower()] = output
+            if len(found) > MOST_OUTPUTS:
+                raise statement.lexed.error(
+                    statement.lexed.tokens[span[0]],
+                    f"a query has at most {MOST_OUTPUTS:,} output columns",
+                    "select the columns that you need",
+                )
     return tuple(found.values())
 
 
