@@ -57,6 +57,9 @@ def _parse(text: str, name: str, schemas: Schemas, where: str) -> Query:
     outputs = _outputs(statement, scope)
     parts = connected(scope.columns, conditions.equalities)
     if len(parts) > 1:
+        for near in conditions.unconnecting:
+            if sum(not near.aliases.isdisjoint(part) for part in parts) > 1:
+                raise lexed.error(near.token, near.what, near.remedy)
         shown = " and ".join(f"({', '.join(part)})" for part in parts)
         raise lexed.error(
             statement.streams[0].token,
