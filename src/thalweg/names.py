@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from difflib import SequenceMatcher, get_close_matches
 
 NAMING = "use letters, digits and _, and begin with a letter or _"
+_COMPARED = 1_000  # names; to compare more would take seconds
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -22,7 +23,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     "did you mean 'flights'?"
     """
     names = list(known)
-    lower: Mapping[str, str] = {n.lower(): n for n in reversed(names)}
+    lower: Mapping[str, str] = {n.lower(): n for n in reversed(names[:_COMPARED])}
     close = get_close_matches(name.lower()[:200], lower, 2)
     if close and len({SequenceMatcher(None, c, name.lower()[:200]).ratio() for c in close}) == len(close):
         return f"did you mean {lower[close[0]]!r}?"

@@ -339,3 +339,12 @@ def test_an_anchor_may_be_set_again(tmp_path: Path) -> None:
         "n2",
         "n3",
     }
+
+
+def test_a_catalog_that_is_too_large_is_refused_at_once(tmp_path):
+    columns = ", ".join(f"c{i}: long" for i in range(100_000))
+    (tmp_path / "c.yaml").write_text(SMALL.replace("ts: timestamp", f"ts: timestamp, {columns}", 1))
+    with pytest.raises(
+        UserError, match=r"the catalog has 1,[0-9,]+ characters, and at most 500,000 are read"
+    ):
+        load(tmp_path / "c.yaml")

@@ -22,7 +22,7 @@ from tests.simulate.sites_cases import (
     several_of,
 )
 from thalweg.compile.stages import Shape
-from thalweg.plan.operators import METHODS
+from thalweg.plan.one_way import METHODS
 
 FAMILIES = ["simple", "optimal", "streamjoinopt", "pmjoin", "linear-optimal", "semijoin-greedy"]
 

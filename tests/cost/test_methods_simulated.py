@@ -8,7 +8,7 @@ import pytest
 from tests.planners.examples import catalog, query, stream
 from thalweg.catalog.model import Costs
 from thalweg.cost.methods import BITS_A_KEY, BLOOM_BYTES, stretch
-from thalweg.plan.operators import METHODS
+from thalweg.plan.one_way import METHODS
 from thalweg.plan.options import PlanOptions
 from thalweg.planners.search.sequences import StepCosts
 from thalweg.planners.table import Session

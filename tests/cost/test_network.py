@@ -161,3 +161,9 @@ def test_a_long_chain_of_one_way_links():
         links=Links(default=None, pairs=pairs),
     )
     assert Network.of(known, MODELS["bytes"]).cost(0, 1500, 7.0) == 7
+
+
+def test_a_network_that_is_too_large_is_refused_at_once():
+    known = catalog([stream("s", "n0", {"x": "long"})], sites=[f"n{i}" for i in range(10_000)])
+    with pytest.raises(UserError, match=r"c\.yaml: 10,000 sites with a link between any two have 99,990,000"):
+        Network.of(known, MODELS["bytes"])

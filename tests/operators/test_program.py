@@ -30,7 +30,7 @@ from tests.simulate.sites_cases import (
 )
 from thalweg.operators.program import Program
 from thalweg.oracle import reference
-from thalweg.plan.operators import METHODS
+from thalweg.plan.one_way import METHODS
 from thalweg.plan.options import Objective, PlanOptions
 from thalweg.planners.table import Session, planner
 from thalweg.simulate.host import SimulatedHost

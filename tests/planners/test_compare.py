@@ -125,3 +125,18 @@ def test_what_is_wrong_for_all_is_an_error():
         compare([asked], known, PlanOptions())
     with pytest.raises(UserError, match="no site 'n9'"):
         compare([asked], known, PlanOptions(deliver_to="n9"))
+
+
+def test_a_planner_whose_time_is_up_says_so():
+    """Twelve aliases are too many for the exact planners to be done at once."""
+    streams = [stream(f"s{i}", f"n{i % 3}", {"k": "long"}, rate=10.0 + i) for i in range(12)]
+    known = catalog(streams)
+    windows = ", ".join(f"s{i} [ROWS 5]" for i in range(12))
+    equal = " AND ".join(f"s0.k = s{i}.k" for i in range(1, 12))
+    begun = []
+    options = PlanOptions(limit_s=0.1)
+    done = compare([query(f"SELECT s0.k FROM {windows} WHERE {equal}", known)], known, options, begun.append)
+    late = {p.name for p in done.not_applicable if "not done after 0.1 seconds" in p.reason}
+    assert {"optimal", "top-down", "bottom-up", "npc", "pmjoin-optimal", "linear-optimal"} <= late
+    assert {"auto", "simple", "streamjoinopt"} <= {p.name for p in done.planners}
+    assert begun == [p.name for p in PLANNERS]

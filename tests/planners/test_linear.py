@@ -10,7 +10,7 @@ from thalweg.catalog.model import Costs, Link, Links
 from thalweg.cost.methods import at_source
 from thalweg.cost.price import price
 from thalweg.plan.deployment import Deployment
-from thalweg.plan.operators import METHODS
+from thalweg.plan.one_way import METHODS
 from thalweg.plan.options import Objective, PlanOptions
 from thalweg.planners import linear_greedy, linear_optimal, semijoin_exhaustive, semijoin_greedy
 from thalweg.planners.linear_greedy import SIMPLE, greedy

@@ -10,6 +10,7 @@ from tests.planners.examples import catalog, query, stream
 from thalweg.catalog.model import Link, Links
 from thalweg.cost.price import price
 from thalweg.errors import UserError
+from thalweg.plan.check import check_deployments
 from thalweg.plan.deployment import Deployment
 from thalweg.plan.options import Objective, PlanOptions
 from thalweg.planners.table import PLANNERS, Session, planner
@@ -86,6 +87,8 @@ def below(one, other):
 def check_plan(found, problem):
     """A plan's own truths; its price."""
     deployment = found.deployment
+    before = [(r.query, r.deployment) for r in problem.deployed.running.values()]
+    check_deployments([*before, (problem.query, deployment)])
     read_back = Deployment.from_json(json.loads(json.dumps(deployment.to_json())))
     assert read_back == deployment
     assert deployment.explain()

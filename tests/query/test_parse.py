@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from thalweg.errors import UserError
@@ -326,3 +328,29 @@ def test_a_column_called_interval_needs_its_alias() -> None:
     assert parse(f"SELECT interval 1 day AS i {tail}", name="q", schemas=schemas).outputs
     with pytest.raises(UserError, match=r"write alias.interval"):
         parse(f"SELECT interval + 1 AS i {tail}", name="q", schemas=schemas)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        lambda n: f"SELECT f.num {TAIL}" + "".join(f" AND f.num > {i}" for i in range(n)),
+        lambda n: f"SELECT f.num {TAIL}" + "".join(f" AND f.num + {i} = w.key" for i in range(n)),
+        lambda n: f"SELECT f.num {TAIL} AND (" + " OR ".join(f"f.num = {i}" for i in range(n)) + ")",
+        lambda n: f"SELECT f.num {TAIL} AND f.num IN (" + ", ".join(map(str, range(n))) + ")",
+        lambda n: (
+            "SELECT a0.num FROM "
+            + ", ".join(f"flights [ROWS 1] a{i}" for i in range(n))
+            + " WHERE "
+            + " AND ".join(f"a0.num = a{i}.num" for i in range(1, n))
+        ),
+    ],
+    ids=["conditions", "equalities", "or", "in", "streams"],
+)
+def test_a_long_query_takes_time_in_proportion(text):
+    def seconds(n: int) -> float:
+        start = time.process_time()
+        read(text(n))
+        return time.process_time() - start
+
+    seconds(50)
+    assert seconds(1_600) < 24 * max(seconds(200), 0.01)  # 64 times as long if it were quadratic

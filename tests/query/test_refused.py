@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from thalweg.errors import UserError
@@ -71,7 +73,7 @@ def error(text: str) -> str:
         ("SELECT 1 AS x FROM flights [ROWS 1], flights [ROWS 1]", "two streams are called 'flights'; write flights AS another_name"),
         ("SELECT f.num FROM flights `` [ROWS 1], weather w [ROWS 1]", "line 1"),
         ("SELECT f.num FROM flights f [ROWS 1], weather w [ROWS 1], checkins c [ROWS 1] WHERE f.dest = w.city", "no equality connects (f, w) and (c); add one, for example f.column = c.column"),
-        ("SELECT f.num FROM flights f [ROWS 1], weather w [ROWS 1] WHERE f.dest <=> w.city", "no equality connects (f) and (w)"),
+        ("SELECT f.num FROM flights f [ROWS 1], weather w [ROWS 1] WHERE f.dest <=> w.city", "does not connect streams"),
         ("SELECT f.num FROM flights f [ROWS 1] ON f.num = 1", "ON without a JOIN"),
         ("SELECT f.num FROM flights f [ROWS 1] JOIN weather w [ROWS 1] USING (num)", "'w' has no column 'num'"),
         ("SELECT f.num FROM flights f [ROWS 1] JOIN weather w [ROWS 1] USING (key)", "no stream before it has a column 'key'"),
@@ -242,12 +244,14 @@ def test_clauses_are_refused_by_name(clause: str, says: str) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("LEFT JOIN", "LEFT JOIN is not supported: an outer join"),
+        ("LEFT JOIN", "LEFT JOIN is not supported: an outer join; no inner join means the same"),
+        ("ASOF JOIN", "ASOF JOIN is not supported; no window means the same"),
         ("LEFT OUTER JOIN", "LEFT OUTER JOIN is not supported: an outer join"),
         ("RIGHT JOIN", "RIGHT JOIN is not supported"),
         ("FULL JOIN", "FULL JOIN is not supported"),
         ("FULL OUTER JOIN", "FULL OUTER JOIN is not supported"),
-        ("LEFT SEMI JOIN", "LEFT SEMI JOIN is not supported"),
+        ("LEFT SEMI JOIN", "LEFT SEMI JOIN is not supported; no inner join means the same"),
+        ("LEFT ANTI JOIN", "LEFT ANTI JOIN is not supported; no inner join means the same"),
         ("SEMI JOIN", "SEMI JOIN is not supported"),
         ("ANTI JOIN", "ANTI JOIN is not supported"),
         ("NATURAL JOIN", "NATURAL JOIN is not supported; name the columns"),
@@ -260,6 +264,35 @@ def test_clauses_are_refused_by_name(clause: str, says: str) -> None:
 )
 def test_joins_are_refused_by_name(words: str, says: str) -> None:
     assert says in error(f"SELECT f.num FROM {TWO.format(words)} ON f.dest = w.city")
+
+
+@pytest.mark.parametrize("form", ["flights f, weather w", "flights f [ROWS 1], weather w [ROWS 1]"])
+def test_within_is_refused_with_the_window_to_write(form: str) -> None:
+    message = error(f"SELECT f.num FROM {form} WITHIN 10 SECONDS WHERE f.dest = w.city")
+    assert "WITHIN is not supported; write [RANGE 10 SECONDS] after each stream" in message
+
+
+def test_within_is_a_name_like_others() -> None:
+    text = "SELECT within.num FROM flights [ROWS 1] within, weather [ROWS 1] w WHERE within.dest = w.city"
+    assert parse(text, name="q", schemas=SCHEMAS).aliases == ("within", "w")
+
+
+@pytest.mark.parametrize(
+    ("condition", "says"),
+    [
+        ("f.dest <=> w.city", "'f.dest <=> w.city' does not connect streams; = matches no NULLs"),
+        ("(f.dest <=> w.city)", "'f.dest <=> w.city' does not connect streams"),
+        ("f.dest = w.city OR f.num = w.key", "does not connect streams; write a query for each equality"),
+        ("f.max_temp < w.temp", "no equality connects (f) and (w)"),
+    ],
+)
+def test_comparisons_that_connect_nothing_are_named(condition: str, says: str) -> None:
+    assert says in error(f"SELECT f.num FROM flights [ROWS 1] f, weather [ROWS 1] w WHERE {condition}")
+
+
+def test_an_or_of_equalities_can_be_written_as_two_queries() -> None:
+    text = f"SELECT f.num {FROM} AND (f.num = w.key) IS NOT TRUE"
+    assert parse(text, name="q", schemas=SCHEMAS).conditions[0].sql == "(`f`.`num` = `w`.`key`) IS NOT TRUE"
 
 
 def test_distinct_is_refused() -> None:
@@ -313,3 +346,22 @@ def test_many_conditions_are_no_problem() -> None:
 def test_a_query_has_a_name_that_can_be_a_file() -> None:
     with pytest.raises(UserError, match="'gate-1' can't be the name of a query"):
         parse(f"SELECT f.num {FROM}", name="gate-1", schemas=SCHEMAS, where="gate-1.sql")
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (f"SELECT f.num {FROM} AND f.num IN ({', '.join(map(str, range(100_000)))})", "characters, and at most 100,000 are read"),
+        (f"SELECT f.num {FROM}" + " AND f.num > 1" * 5_000, "at most 2,000 conditions"),
+        (f"SELECT f.num {FROM}" + " AND f.num = w.key" * 5_000, "at most 2,000 conditions"),
+        ("SELECT * FROM wide [ROWS 1] a, wide [ROWS 1] b WHERE a.c1 = b.c1", "at most 10,000 output columns"),
+        ("SELECT a.c1 FROM wide [ROWS 1] a, wide [ROWS 1] b WHERE a.c1 = b.c111111", "has no column 'c111111'"),
+    ],
+    ids=["in", "conditions", "equalities", "columns", "unknown column"],
+)  # fmt: skip
+def test_what_is_too_large_is_refused_at_once(text, what):
+    schemas = {**SCHEMAS, "wide": {f"c{i}": "int" for i in range(100_000)}}
+    start = time.process_time()
+    with pytest.raises(UserError, match=what):
+        parse(text, name="q", schemas=schemas, where="q.sql")
+    assert time.process_time() - start < 5

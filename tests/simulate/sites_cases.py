@@ -17,6 +17,7 @@ from thalweg.compile.inputs import StreamInfo, TypedQuery
 from thalweg.compile.query_fields import field_of
 from thalweg.operators.program import Program
 from thalweg.oracle import duck, reference
+from thalweg.plan.check import check_deployments
 from thalweg.plan.options import Objective, PlanOptions
 from thalweg.planners.table import Session, make_plan, planner
 from thalweg.query.model import Query
@@ -164,6 +165,7 @@ def evaluate(batch: pa.RecordBatch, select: tuple[tuple[str, str], ...]) -> pa.R
 
 
 def compiled(case: Case, known, planned: list[tuple[Query, object]], **more) -> Compiled:
+    check_deployments(planned)
     made = compile_plan(
         [(typed(q, case), d) for q, d in planned],
         infos_of(case, known),

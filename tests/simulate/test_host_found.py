@@ -9,7 +9,8 @@ import pytest
 from tests.planners.examples import links, query
 from tests.simulate.sites_cases import Case, by_sequences, check_several, evaluate
 from tests.simulate.sql_cases import LONGS, N, W, check, ids, infos_of, known_of, made_of, planned_by, table
-from thalweg.plan.operators import METHODS, Filter
+from thalweg.plan.one_way import METHODS
+from thalweg.plan.operators import Filter
 from thalweg.simulate.host import SimulatedHost
 
 

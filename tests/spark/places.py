@@ -16,7 +16,7 @@ from tests.planners.examples import random_sequences
 from thalweg.cli.inputs import read_catalog, read_queries
 from thalweg.cost.price import price
 from thalweg.plan.document import Plan, PlannedQuery
-from thalweg.plan.operators import METHODS
+from thalweg.plan.one_way import METHODS
 from thalweg.plan.options import Objective, PlanOptions
 from thalweg.planners.table import Session
 

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from thalweg.plan.operators import METHODS
+from thalweg.plan.one_way import METHODS
 from thalweg.planners.table import PLANNERS
 
 from .feed import SECOND, Feed, catalog_yaml, results_of, written

@@ -18,6 +18,9 @@ from thalweg.names import suggestion
 _TAG = "tag:yaml.org,2002:"
 _KINDS = {"str": "text", "int": "a number", "float": "a number", "bool": "true or false", "null": "nothing"}
 
+LONGEST = 500_000
+"""The most characters of a catalog; the YAML reader takes seconds for more."""
+
 Scalar = str | int | float | bool | None
 
 
@@ -166,6 +169,12 @@ def read(path: Path, shown: str) -> Place:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UserError(f"{shown!r} can't be read: {reason}") from None
+    if len(text) > LONGEST:
+        raise UserError(
+            f"the catalog has {len(text):,} characters, and at most {LONGEST:,} are read",
+            where=shown,
+            remedy="leave out streams, columns and values that no query needs",
+        )
     node = _compose(text, shown)
     if node is None or (isinstance(node, ScalarNode) and _tag(node) == "null"):
         raise UserError("the catalog is empty", where=shown, remedy="it needs at least sites and streams")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,6 +34,10 @@ def compare(
         Path | None,
         typer.Option("--chart", metavar="FILE", help="Draw the costs as a bar chart (.png or .svg)."),
     ] = None,
+    seconds: Annotated[
+        float,
+        typer.Option("--seconds", min=0.0, metavar="N", help="The most time that each planner may take."),
+    ] = 10.0,
     as_json: given.AsJson = False,
 ) -> None:
     """Plan the same queries with every planner and compare the costs."""
@@ -41,8 +48,9 @@ def compare(
     if chart is not None:
         check_path(chart)
     read = read_catalog(catalog)
-    options = plan_options("auto", objective, deliver_to, settings)
-    done = compare_planners(read_queries(queries, read), read, options)
+    options = replace(plan_options("auto", objective, deliver_to, settings), limit_s=seconds)
+    with _progress() as begins:
+        done = compare_planners(read_queries(queries, read), read, options, begins)
     if chart is not None:
         from thalweg.report import bars
 
@@ -51,6 +59,23 @@ def compare(
         print_json(done.to_json())
     else:
         _show(done)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """Shows on a terminal which planner is at work."""
+    from rich.console import Console
+
+    from thalweg.planners.table import PLANNERS
+
+    order = [p.name for p in PLANNERS]
+    with Console(stderr=True).status("reading") if sys.stderr.isatty() else nullcontext() as status:
+
+        def begins(name: str) -> None:
+            if status is not None:
+                status.update(f"{name}, planner {order.index(name) + 1} of {len(order)}")
+
+        yield begins
 
 
 def table(comparison: Comparison) -> Table:

@@ -22,6 +22,12 @@ CENTRAL = "every stream whole to one site"
 _DAY = 86_400
 _YEAR = 365.25 * _DAY
 _2_YEARS = 2 * _YEAR
+_MISREAD = (
+    (1e3, "milliseconds read as seconds"),
+    (1e-3, "milliseconds read as microseconds"),
+    (1e-6, "seconds read as microseconds"),
+)
+"""How many times the current time the event time is if its unit is mistaken."""
 
 
 def reporter(*, silent: bool = False, stream: TextIO | None = None) -> Reporter:
@@ -245,7 +251,22 @@ def _lag(progress: Progress) -> str:
     lag = progress.event_lag_s
     if lag is None:
         return "unknown"
-    return f"lags {span(lag)}" if lag >= 0 else f"is {span(-lag)} ahead"
+    return (f"lags {span(lag)}" if lag >= 0 else f"is {span(-lag)} ahead") + unit_of(lag, time.time())
+
+
+def unit_of(lag: float, now: float) -> str:
+    """Which unit the times were probably in, if they are off by a power of a thousand; both in seconds.
+
+    >>> unit_of(1.7e9 - 1.7e12, 1.7e9), unit_of(1.7e9 - 2**63 / 1e6, 1.7e9), unit_of(90.0, 1.7e9)
+    (': milliseconds read as seconds?', ': microseconds or nanoseconds read as seconds?', '')
+    """
+    times = (now - lag) / now
+    if now - lag > 9.2e12:  # the last time that there is
+        return ": microseconds or nanoseconds read as seconds?"
+    for factor, units in _MISREAD:
+        if factor / 2 < times < factor * 2:
+            return f": {units}?"
+    return ""
 
 
 def span(seconds: float) -> str:

@@ -115,7 +115,7 @@ class Reader:
             )
         (c,) = found
         splits = [o for o in self.deployment.operators if isinstance(o, ops.Split)]
-        beside = [o.selector for o in splits if o.inputs == operator.inputs]
+        beside = [o.selector for o in splits if (o.inputs, o.key) == (operator.inputs, operator.key)]
         named = tuple(dict.fromkeys(v for selector in beside for v in selector.values))
         part = (whole.field(self.names.key(alias, c)), operator.selector, named)
         return replace(whole, part=part, group=(whole.group, operator.id))

@@ -93,55 +93,6 @@ class Method:
         return sum(self.work.values())
 
 
-@dataclass(frozen=True)
-class Piece:
-    """An operator of a method: its kind, its inputs, and whether it is at the destination.
-
-    `slots`: it makes, or reads, keys or filters of a slot each.
-    """
-
-    kind: str
-    reads: tuple[str, ...]
-    far: bool
-    slots: bool = False
-
-
-PIECES: Mapping[str, tuple[Piece, ...]] = {
-    "SP-S": (Piece("step", ("current", "source"), False),),
-    "SP-D": (Piece("step", ("current", "source"), True),),
-    "SM-S1": (
-        Piece("reduce", ("current", "source"), True, slots=True),
-        Piece("step", ("current", "reduce"), False),
-    ),
-    "SM-S2": (
-        Piece("keys", ("source",), True),
-        Piece("match", ("current", "keys"), False),
-        Piece("reduce", ("match", "source"), True),
-        Piece("step", ("current", "reduce"), False),
-    ),
-    "SM-D1": (
-        Piece("keys", ("source",), True),
-        Piece("reduce", ("current", "keys"), False),
-        Piece("step", ("reduce", "source"), True),
-    ),
-    "SM-D2": (
-        Piece("match", ("current", "source"), True, slots=True),
-        Piece("reduce", ("current", "match"), False),
-        Piece("step", ("reduce", "source"), True),
-    ),
-    "SB-S1": (
-        Piece("reduce", ("current", "source"), True, slots=True),
-        Piece("step", ("current", "reduce"), False),
-    ),
-    "SB-D1": (
-        Piece("keys", ("source",), True, slots=True),
-        Piece("reduce", ("current", "keys"), False),
-        Piece("step", ("reduce", "source"), True),
-    ),
-}
-"""The operators of each method; the graph has no circle, for `match` and `reduce` are apart."""
-
-
 def at_source(method: str) -> bool:
     """Whether a method's result is at the current stream's site."""
     return method in ("SP-S", "SM-S1", "SM-S2", "SB-S1")

@@ -26,6 +26,8 @@ Numbers = npt.NDArray[np.int64]
 
 SMALL = 2048
 """Up to so many sites all pairs are kept."""
+MOST_LINKS = 10_000_000
+"""Links beyond which a network takes too much memory and time."""
 TINY = 256
 """Up to so many sites matrices are faster than Dijkstra's algorithm, however few links there are."""
 FEW = 128
@@ -59,6 +61,13 @@ class Network:
             tails, heads = (np.array([p[k] for p in pairs], dtype=np.int64) for k in (0, 1))
             weights = np.array([p[2] for p in pairs], dtype=float).reshape(-1, 2)
             return cls(sites, tails, heads, weights[:, 0], weights[:, 1], model.once)
+        if n * (n - 1) > MOST_LINKS:
+            raise UserError(
+                f"{n:,} sites with a link between any two have {n * (n - 1):,} links, and at most "
+                f"{MOST_LINKS:,} can be planned",
+                where=catalog.path,
+                remedy="name the links in links.pairs, without a default",
+            )
         fixed, per_byte = (
             np.full((n, n), weight) for weight in model.link(catalog.links.default, catalog.costs)
         )

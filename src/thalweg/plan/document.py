@@ -11,9 +11,11 @@ from typing import Any
 from thalweg.catalog.model import Catalog
 from thalweg.errors import UserError
 from thalweg.files import unusable, write_text
+from thalweg.plan.check import check_deployments
 from thalweg.plan.codec import decode, encode
 from thalweg.plan.deployment import Deployment
 from thalweg.plan.operators import Operator, Reuse, Sink, Source, Widen, brought
+from thalweg.plan.options import Objective
 from thalweg.query.model import Query
 
 FORMAT = "thalweg-plan"
@@ -46,6 +48,10 @@ class Plan:
 
     objective: str
     queries: tuple[PlannedQuery, ...]
+
+    def __post_init__(self) -> None:
+        if self.objective not in list(Objective):
+            raise ValueError(f"there is no objective {self.objective!r}, only {', '.join(Objective)}")
 
     @property
     def total(self) -> float:
@@ -96,7 +102,7 @@ class Plan:
             raise UserError(f"the plan is damaged: {error}", where=where, remedy="plan again") from error
 
     def check_is_of(self, queries: Sequence[Query], where: str) -> None:
-        """Raises an error if the plan was made for other queries."""
+        """Raises an error if the plan was made for other queries, or does not give each result once."""
         planned, given = [q.query for q in self.queries], [q.name for q in queries]
         if planned != given:
             raise UserError(
@@ -118,6 +124,12 @@ class Plan:
                         where=where,
                         remedy="plan again",
                     )
+        try:
+            check_deployments(list(zip(queries, (q.deployment for q in self.queries), strict=True)))
+        except ValueError as error:
+            raise UserError(
+                f"the plan does not compute its queries: {error}", where=where, remedy="plan again"
+            ) from error
 
     def check_fits(self, catalog: Catalog, where: str) -> None:
         """Raises an error if a site is gone, or a stream is at another site than planned."""

@@ -12,10 +12,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 from thalweg.plan.codec import decode, encode
+from thalweg.plan.one_way import METHODS
 from thalweg.plan.selectors import Selector
-
-METHODS = ("SP-S", "SP-D", "SM-S1", "SM-S2", "SM-D1", "SM-D2", "SB-S1", "SB-D1")
-"""The one-way joins; cost/methods.py says what each does."""
 
 On = tuple[Mapping[str, tuple[str, ...]], ...]
 """For each shared attribute, the streams that have it and their expressions for it."""

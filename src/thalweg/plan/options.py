@@ -29,6 +29,8 @@ class PlanOptions:
     objective: Objective = Objective.BYTES
     deliver_to: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
+    limit_s: float | None = None
+    """The most seconds that a planner may take for a query."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -85,8 +85,16 @@ class Comparison:
         }
 
 
-def compare(queries: Sequence[Query], catalog: Catalog, options: PlanOptions) -> Comparison:
-    """Has every planner deploy the queries in order, on a network of its own."""
+def compare(
+    queries: Sequence[Query],
+    catalog: Catalog,
+    options: PlanOptions,
+    begins: Callable[[str], None] = lambda _: None,
+) -> Comparison:
+    """Has every planner deploy the queries in order, on a network of its own.
+
+    `begins` hears the name of each planner before it plans.
+    """
     settings = {p.name: _settings_of(p, options.settings) for p in PLANNERS}
     _check_keys(options.settings)
     trial = Session(catalog, options)
@@ -96,6 +104,7 @@ def compare(queries: Sequence[Query], catalog: Catalog, options: PlanOptions) ->
     plans: dict[str, Plan] = {}
     refused: list[NotApplicable] = []
     for planner in PLANNERS:
+        begins(planner.name)
         own = replace(options, planner=planner.name, settings=settings[planner.name])
         try:
             plans[planner.name] = _deploy(planner, queries, catalog, own)

@@ -148,6 +148,7 @@ class Search:
         least: tuple[float, History, tuple[int, ...]] = inf, (), ()
         seen = set()
         for history in histories(len(parts)):
+            self.problem.check_time()
             masks = _masks(parts, history)
             tree = frozenset(masks)
             if tree in seen:  # merged in another order, with the same placements

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from thalweg.cost.methods import at_source
-from thalweg.plan.operators import METHODS
+from thalweg.plan.one_way import METHODS
 from thalweg.planners.search.problem import Found, NotApplicableError, Problem
 from thalweg.planners.search.sequences import Plan, Step, StepCosts, deploy
 
@@ -43,6 +43,7 @@ def greedy(costs: StepCosts, methods: Sequence[str]) -> tuple[Plan, int]:
     for head in range(len(aliases)):
         mask, place, steps = 1 << head, int(costs.place[head]), []
         while waiting := costs.nexts(mask):
+            costs.problem.check_time()
             ways = costs.steps(head, [mask] * len(waiting), waiting).cost[columns, :, place].T
             row, column = divmod(int(ways.argmin()), len(columns))
             if not np.isfinite(ways[row, column]):

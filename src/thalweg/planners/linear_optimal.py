@@ -24,7 +24,7 @@ from thalweg.cost.methods import BLOOM, KEYS, at_source
 from thalweg.cost.network import Numbers
 from thalweg.cost.ways import least
 from thalweg.plan.deployment import TUPLES, Edge
-from thalweg.plan.operators import METHODS
+from thalweg.plan.one_way import METHODS
 from thalweg.planners.linear_greedy import SIMPLE, greedy
 from thalweg.planners.search.problem import Found, NotApplicableError, Problem
 from thalweg.planners.search.sequences import Plan, Shipped, Step, StepCosts, deploy
@@ -102,6 +102,7 @@ class Family:
         while falling:
             falling = False
             for head in plan:
+                self.costs.problem.check_time()
                 tried = {**plan, head: self._beside({h: s for h, s in plan.items() if h != head}, head)}
                 if (new := self.costs.price(tried)) < cost * (1 - 1e-12):
                     plan, cost, falling = tried, new, True
@@ -123,6 +124,7 @@ class Table:
     """
 
     def __init__(self, costs: StepCosts, head: int, about: float) -> None:
+        costs.problem.check_time()
         self.costs, self.head = costs, head
         m = len(costs.problem.at)
         others = [i for i in range(m) if i != head]
@@ -160,6 +162,7 @@ class Table:
         Of equally cheap ones that with the first last site, then the first last stream, the first site
         before it, the first method, and so on towards the head.
         """
+        self.costs.problem.check_time()
         cost = self._beside(shipped) if shipped else self.steps.cost
         stay, move = (self.rounded(reduce(np.minimum, (cost[i] for i in own))) for own in (_STAY, _MOVE))
         place, k = self.costs.place, len(self.costs.sites)

@@ -157,6 +157,7 @@ def exact(
         lambda some: rates.flow(streams(some)).bytes,
         network.spread,
         joinable=lambda a, b: rates.joinable(streams(a), streams(b)),
+        check_time=problem.check_time,
         work=(lambda a, b: join_work(rates, (streams(a), streams(b)), problem.catalog.costs))
         if problem.model.work
         else None,

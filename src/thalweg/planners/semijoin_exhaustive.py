@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from thalweg.cost.methods import at_source
-from thalweg.plan.operators import METHODS
+from thalweg.plan.one_way import METHODS
 from thalweg.planners.linear_optimal import Family, Table
 from thalweg.planners.search.problem import Found, NotApplicableError, Problem
 from thalweg.planners.search.sequences import Step, deploy
@@ -59,6 +59,7 @@ class _Search:
         """Goes through all that can follow; the last step comes first in `steps`."""
         if joined not in self.nexts:
             self.searched += 1
+            self.table.costs.problem.check_time()
             key = (cost + self.delivery[site], site, steps)
             if key[0] < math.inf and (self.found is None or key < self.found):
                 self.found = key

@@ -6,7 +6,7 @@ tuples with a match follow.
 
 from __future__ import annotations
 
-from thalweg.plan.operators import METHODS
+from thalweg.plan.one_way import METHODS
 from thalweg.planners.linear_greedy import greedy
 from thalweg.planners.search.problem import Found, Problem
 from thalweg.planners.search.sequences import StepCosts, deploy

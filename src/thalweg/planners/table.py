@@ -169,8 +169,9 @@ class Session:
         target = self.options.deliver_to
         self.network.check_paths(rates.sites, target)
         return Problem(
-            query, self.catalog, self.model, self.network, rates, self.deployed, target, self.options.settings
-        )
+            query, self.catalog, self.model, self.network, rates, self.deployed, target,
+            self.options.settings, self.options.limit_s,
+        )  # fmt: skip
 
     def deploy(self, query: Query, chosen: Planner) -> PlannedQuery:
         """Plans a query and adds it to the deployed ones."""

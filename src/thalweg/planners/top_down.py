@@ -165,6 +165,7 @@ class Views:
             lambda local: self._size(masks[local]),
             spread,
             joinable=lambda a, b: self.problem.rates.joinable(masks[a], masks[b]),
+            check_time=self.problem.check_time,
             work=(lambda a, b: self._join_work(masks[a], masks[b])) if self.problem.model.work else None,
         )
         everything = len(masks) - 1

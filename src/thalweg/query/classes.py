@@ -28,14 +28,14 @@ def classes(
             member.setdefault(key(side), {key(side): side})
         left, right = member[key(equality.left)], member[key(equality.right)]
         if left is not right:
-            left.update(right)
-            for k in right:
-                member[k] = left
-    order = list(member)
+            larger, smaller = sorted((left, right), key=len, reverse=True)
+            larger.update(smaller)
+            member.update(dict.fromkeys(smaller, larger))
+    order = {k: n for n, k in enumerate(member)}
     found: list[dict[str, list[Expr]]] = []
     for group in {id(g): g for g in member.values()}.values():
         by_alias: dict[str, list[Expr]] = {}
-        for expr in (group[k] for k in sorted(group, key=order.index)):
+        for expr in (group[k] for k in sorted(group, key=order.__getitem__)):
             (alias,) = expr.aliases
             by_alias.setdefault(alias, []).append(expr)
         found.append(by_alias)

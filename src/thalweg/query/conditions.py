@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from sqlglot.tokenizer_core import TokenType
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
 
-from thalweg.query.expressions import read_expression
+from thalweg.query.expressions import Expression, read_expression
 from thalweg.query.lexer import Lexed
 from thalweg.query.model import Equality, Expr
 from thalweg.query.names import Resolved, Scope
@@ -26,7 +27,19 @@ _COMPARING = frozenset(
     }
 )
 _PREDICATES = frozenset({"AND", "OR", "NOT", "IS", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP", "BETWEEN"})
+MOST = 2_000
+"""The most conditions of a query."""
 _NO_KEYS = ("map", "variant")
+
+
+@dataclass(frozen=True)
+class Unconnecting:
+    """A comparison of some streams that could be taken for an equality: what to say of it."""
+
+    token: Token
+    aliases: frozenset[str]
+    what: str
+    remedy: str
 
 
 @dataclass
@@ -36,10 +49,16 @@ class Conditions:
     equalities: list[Equality] = field(default_factory=list)
     filters: dict[str, list[Expr]] = field(default_factory=dict)
     others: list[Expr] = field(default_factory=list)
+    unconnecting: list[Unconnecting] = field(default_factory=list)
+    _count: int = 0
 
     def add(self, lexed: Lexed, span: Span, scope: Scope) -> None:
         """Take in a whole condition of WHERE or ON."""
-        for part in conjuncts(lexed, span):
+        parts = list(conjuncts(lexed, span))
+        self._count += len(parts)
+        if self._count > MOST:
+            raise lexed.error(lexed.tokens[span[0]], f"a query has at most {MOST:,} conditions")
+        for part in parts:
             self._add_one(lexed, part, scope)
 
     def equate(self, left: Resolved, right: Resolved) -> None:
@@ -61,10 +80,31 @@ class Conditions:
         expr = Expr(f"({whole.expr.sql})") if _has_or(lexed, span) else whole.expr
         if len(whole.aliases) > 1:
             self.others.append(expr)
+            self._note(lexed, span, whole)
         else:
             # A condition over no stream at all holds for every tuple of any one of them.
             alias = next(iter(whole.aliases), next(iter(scope.columns)))
             self.filters.setdefault(alias, []).append(expr)
+
+    def _note(self, lexed: Lexed, span: Span, whole: Expression) -> None:
+        """Keep in mind what looks like an equality but connects no streams."""
+        tree = whole.tree.unnest()
+        if isinstance(tree, exp.NullSafeEQ):
+            remedy = (
+                "= matches no NULLs; if they are to match, write coalesce(left, value) = "
+                "coalesce(right, value) with a value that does not occur"
+            )
+        elif isinstance(tree, exp.Or) and any(
+            e.left.find(exp.Column) and e.right.find(exp.Column) for e in tree.find_all(exp.EQ)
+        ):
+            remedy = (
+                "write a query for each equality; end the second with AND (the first equality) IS NOT TRUE, "
+                "so that no result is there twice"
+            )
+        else:
+            return
+        what = f"{lexed.write(*span)[:60]!r} does not connect streams"
+        self.unconnecting.append(Unconnecting(lexed.tokens[span[0]], whole.aliases, what, remedy))
 
 
 def check_key(lexed: Lexed, span: Span, column: Resolved | None) -> None:

@@ -47,13 +47,14 @@ def read_expression(lexed: Lexed, span: Span, scope: Scope, *, output: bool = Fa
     _check_tree(lexed, span, tree)
     replaced: dict[int, tuple[int, str]] = {}
     found: list[Resolved] = []
+    lambdas = tree.find(exp.Lambda) is not None
     for column in tree.find_all(exp.Column):
         parts = column.parts
         start, end = parts[0].meta.get("start"), parts[-1].meta.get("end")
         name = ".".join(p.name for p in parts)
         if start is None or end is None:
             raise lexed.error(lexed.tokens[span[0]], f"{name!r} can't stand here", "put names in backticks")
-        variables = _variables(column)
+        variables = _variables(column) if lambdas else {}
         if (variable := variables.get(parts[0].name.lower())) is not None:
             replaced[start] = parts[0].meta["end"], variable
             continue

@@ -17,6 +17,9 @@ Tokens = Sequence[Token]
 DEEPEST = 30
 """The deepest nesting of brackets and CASEs; more would overflow the parser's stack."""
 
+LONGEST = 100_000
+"""The most characters of a query; more would take long to read, and long to evaluate for each tuple."""
+
 _OPENING = {TokenType.L_PAREN: ")", TokenType.L_BRACKET: "]", TokenType.L_BRACE: "}"}
 _CLOSING = {TokenType.R_PAREN: ")", TokenType.R_BRACKET: "]", TokenType.R_BRACE: "}"}
 _LITERALS = frozenset(
@@ -121,6 +124,12 @@ class Lexed:
 def lex(text: str, where: str) -> Lexed:
     """Tokens of a query; brackets that do not match are an error."""
     lexed = Lexed(text, where, [])
+    if len(text) > LONGEST:
+        raise lexed.error(
+            0,
+            f"the query has {len(text):,} characters, and at most {LONGEST:,} are read",
+            "make a long list of values a stream of its own, and join it",
+        )
     try:
         tokens = Spark().tokenize(text)
     except SqlglotError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -69,12 +70,14 @@ class Expr:
         """The expression as sqlglot reads it, a new one each time."""
         return _parse(self.sql)
 
-    @property
+    @cached_property
     def columns(self) -> tuple[tuple[str, str], ...]:
         """The (alias, column) pairs it reads, sorted; the result time has the alias ''."""
+        if plain := _PLAIN.fullmatch(self.sql):
+            return ((_unquoted(plain[1]), _unquoted(plain[2])),)
         return tuple(sorted({(alias, column) for alias, column, _, _ in _columns(self.sql)}))
 
-    @property
+    @cached_property
     def aliases(self) -> frozenset[str]:
         return frozenset(alias for alias, _ in self.columns if alias)
 
@@ -99,6 +102,14 @@ class Expr:
         return text
 
 
+_PLAIN = re.compile(r"`((?:[^`]|``)+)`\.`((?:[^`]|``)+)`")
+"""A column and nothing more, which needs no parser."""
+
+
+def _unquoted(name: str) -> str:
+    return name.replace("``", "`")
+
+
 def _parse(sql: str) -> exp.Expression:
     tree = sqlglot.parse_one(_SELECT + sql, dialect="spark")
     found: exp.Expression = tree.expressions[0]
@@ -107,6 +118,8 @@ def _parse(sql: str) -> exp.Expression:
 
 @lru_cache(maxsize=4096)
 def _plain_column(sql: str) -> str | None:
+    if plain := _PLAIN.fullmatch(sql):
+        return _unquoted(plain[2])
     tree = _parse(sql)
     return tree.name if isinstance(tree, exp.Column) else None
 
@@ -229,9 +242,9 @@ def connected(aliases: Iterable[str], equalities: Iterable[Equality]) -> list[tu
     for equality in equalities:
         (left,), (right,) = equality.left.aliases, equality.right.aliases
         if left in part and right in part and part[left] is not part[right]:
-            part[left].extend(part[right])
-            for alias in part[right]:
-                part[alias] = part[left]
-    order = list(part)
-    found = {id(p): tuple(sorted(p, key=order.index)) for p in part.values()}
+            larger, smaller = sorted((part[left], part[right]), key=len, reverse=True)
+            larger.extend(smaller)
+            part.update(dict.fromkeys(smaller, larger))
+    order = {alias: n for n, alias in enumerate(part)}
+    found = {id(p): tuple(sorted(p, key=order.__getitem__)) for p in part.values()}
     return list(found.values())

@@ -16,6 +16,9 @@ from thalweg.query.model import Expr, Input, Output, Query, connected
 from thalweg.query.names import Scope, UnresolvedError
 from thalweg.query.statement import Span, Statement, read_statement
 
+MOST_OUTPUTS = 10_000
+"""The most output columns of a query."""
+
 Schemas = Mapping[str, Mapping[str, str]]
 """The columns of every stream and their Spark SQL types."""
 
@@ -54,6 +57,9 @@ def _parse(text: str, name: str, schemas: Schemas, where: str) -> Query:
     outputs = _outputs(statement, scope)
     parts = connected(scope.columns, conditions.equalities)
     if len(parts) > 1:
+        for near in conditions.unconnecting:
+            if sum(not near.aliases.isdisjoint(part) for part in parts) > 1:
+                raise lexed.error(near.token, near.what, near.remedy)
         shown = " and ".join(f"({', '.join(part)})" for part in parts)
         raise lexed.error(
             statement.streams[0].token,
@@ -132,6 +138,12 @@ def _outputs(statement: Statement, scope: Scope) -> tuple[Output, ...]:
                     "name one of them with AS",
                 )
             found[output.name.lower()] = output
+            if len(found) > MOST_OUTPUTS:
+                raise statement.lexed.error(
+                    statement.lexed.tokens[span[0]],
+                    f"a query has at most {MOST_OUTPUTS:,} output columns",
+                    "select the columns that you need",
+                )
     return tuple(found.values())
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 LATER = "do it over the results, with Spark or DuckDB on the result files"
 _ONE = "write one SELECT; give each part a query of its own"
-_EQUALITY = "use [INNER] JOIN ... ON or the comma form with WHERE"
 
 CLAUSES: Mapping[str, tuple[str, str]] = {
     "GROUP BY": ("GROUP BY (an aggregate)", LATER),
@@ -36,20 +35,24 @@ CLAUSES: Mapping[str, tuple[str, str]] = {
 }
 """First words of clauses that are refused."""
 
-_OUTER = ": an outer join (or a SEMI or ANTI join)"
+_OUTER = ": an outer join"
+_NO_MATCH = "no inner join means the same; write JOIN, and find tuples without a match over the results"
 
 JOINS: Mapping[str, tuple[str, str]] = {
-    "LEFT": (_OUTER, _EQUALITY),
-    "RIGHT": (_OUTER, _EQUALITY),
-    "FULL": (_OUTER, _EQUALITY),
-    "OUTER": (_OUTER, _EQUALITY),
-    "SEMI": ("", _EQUALITY),
-    "ANTI": ("", _EQUALITY),
+    "SEMI": ("", "no inner join means the same; write JOIN, and keep each tuple once over the results"),
+    "ANTI": ("", _NO_MATCH),
+    "ASOF": (
+        "",
+        "no window means the same; write JOIN, and keep the latest match of each tuple over the results",
+    ),
     "NATURAL": ("", "name the columns: JOIN ... USING (column)"),
     "LATERAL": ("", "join streams only; explode arrays over the results"),
-    "ASOF": ("", "use a window: [ROWS 1] keeps the latest tuple alive"),
+    "LEFT": (_OUTER, _NO_MATCH),
+    "RIGHT": (_OUTER, _NO_MATCH),
+    "FULL": (_OUTER, _NO_MATCH),
+    "OUTER": (_OUTER, _NO_MATCH),
 }
-"""Words of joins that are refused: more about each, and what to use instead."""
+"""Words of joins that are refused: more about each, and what to use instead. Of several the first counts."""
 
 _NO_CLOCK = "use a stream's time column, or result_time in SELECT"
 _NO_LUCK = "a result must be the same each time it is computed; use a function of the columns, such as hash"

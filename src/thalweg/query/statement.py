@@ -89,6 +89,10 @@ class _Clauses:
                 )
             if kind in (TokenType.L_BRACE, TokenType.BLOCK_START):
                 self.fail(token, "templates are not supported", "write the query out")
+            following = lexed.at(i + 1)
+            if lexed.word(i) == "WITHIN" and following and following.token_type is TokenType.NUMBER:
+                length = f"{following.text} {lexed.word(i + 2) or 'SECONDS'}"
+                self.fail(token, "WITHIN is not supported", f"write [RANGE {length}] after each stream")
             if lexed.word(i) == "SELECT" and i and lexed.tokens[i - 1].token_type is TokenType.L_PAREN:
                 self.fail(
                     token, "subqueries are not supported", "join the stream itself, or make it a stream first"
@@ -156,8 +160,8 @@ class _Clauses:
         joins = self.take("JOIN")
         if self.word() in JOINS:
             words.append(self.word())
-        for word in words:
-            if word in JOINS:
+        for word in JOINS:
+            if word in words:
                 shown = " ".join(w for w in words if w != "LATERAL") + " JOIN" if word != "LATERAL" else word
                 what, remedy = JOINS[word]
                 self.fail(first, f"{shown} is not supported{what}", remedy)

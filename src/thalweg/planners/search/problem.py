@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -33,6 +34,15 @@ class Problem:
     deployed: Deployed
     deliver_to: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
+    limit_s: float | None = None
+    begun_s: float = field(default_factory=time.monotonic)
+
+    def check_time(self) -> None:
+        """Ends a planner whose time is up; searches call it every now and then."""
+        if self.limit_s is not None and time.monotonic() - self.begun_s > self.limit_s:
+            raise NotApplicableError(
+                f"not done after {self.limit_s:g} seconds", remedy="--seconds gives it more time"
+            )
 
     @cached_property
     def at(self) -> tuple[int, ...]:

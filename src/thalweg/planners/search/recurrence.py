@@ -76,6 +76,7 @@ def solve(
     spread: Spread,
     *,
     joinable: Callable[[int, int], bool],
+    check_time: Callable[[], None],
     work: Callable[[int, int], float] | None = None,
     free: Mapping[int, int] | None = None,
 ) -> Solved:
@@ -95,6 +96,7 @@ def solve(
     nodes = len(next(iter(available.values())))
     looked_at = 0
     for units in sorted(range(1, 1 << count), key=int.bit_count):
+        check_time()
         best = available[units].copy() if units in available else np.full(nodes, np.inf)
         how = np.zeros(nodes, dtype=np.int64)
         splits = []

@@ -18,10 +18,8 @@ from thalweg.cost.keys import Floats
 from thalweg.cost.methods import (
     BLOOM,
     KEYS,
-    PIECES,
     Method,
     Number,
-    Piece,
     Side,
     at_source,
     methods,
@@ -31,7 +29,7 @@ from thalweg.cost.price import shipment_key
 from thalweg.cost.ways import Ways, least
 from thalweg.plan import operators as ops
 from thalweg.plan.deployment import Deployment, Edge
-from thalweg.plan.operators import METHODS
+from thalweg.plan.one_way import METHODS, PIECES, Piece
 from thalweg.planners.search.problem import Problem
 from thalweg.planners.search.tree import Builder, Built
 from thalweg.query.model import Expr
