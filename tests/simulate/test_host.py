@@ -46,7 +46,6 @@ from tests.simulate.sites_estimates import (
 from thalweg.compile.compiler import compile_plan
 from thalweg.oracle import reference
 from thalweg.plan.one_way import METHODS
-from thalweg.plan.operators import METHODS
 from thalweg.planners.table import PLANNERS
 from thalweg.simulate.host import SimulatedHost
 

@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from thalweg import private
 from thalweg.errors import UserError
 from thalweg.exchange.disk import NEW_FOLDER, damaged, failed
 from thalweg.files import unusable, write_text
 from thalweg.plan.options import RunOptions
+from thalweg.processes import Process
 from thalweg.spark.sinks.parquet import ParquetSink
 from thalweg.spark.tally import Tally
 
@@ -41,7 +43,10 @@ class Folder:
                 remedy="name a new or empty folder",
             )
         try:
-            self.own.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(parents=True, exist_ok=True)
+            self.own.mkdir(mode=0o700, exist_ok=True)
+            if not private.is_private(self.own):
+                self._make_private()
         except OSError as error:
             raise unusable(self.path, error, "can't be made") from None
         self._claim()
@@ -64,6 +69,12 @@ class Folder:
                     remedy="name a new folder, or give the same queries and catalog to continue",
                 )
         return job
+
+    def _make_private(self) -> None:
+        """Streams pass through the folder: state, parcels, spilled tuples. Nobody else is to read them."""
+        if self.own.is_symlink():
+            raise UserError(f"{self.own} is a link", where="--out", remedy="name a new folder")
+        self.own.chmod(0o700)
 
     def settle(self, job: Mapping[str, Any]) -> None:
         """Write down what all further runs on this folder must keep to."""
@@ -113,27 +124,25 @@ class Folder:
 
     def started(self, pid: int | None) -> None:
         """Note the JVM, so that a later run can wait until this one is gone for good."""
-        if pid is not None:
-            write_text(self.own / "jvm", str(pid))
+        if pid is not None and (jvm := Process.of(pid)) is not None:
+            write_text(self.own / "jvm", str(jvm))
 
     def _await_last(self) -> None:
         """A JVM outlives a killed driver by a moment, and could still write."""
         jvm = self.own / "jvm"
         if not jvm.exists():
             return
-        process = _text(jvm)
-        if not process.isdecimal():
-            raise damaged(jvm, "it has no process id", "remove it when no Spark of an earlier run is left")
-        command = Path("/proc") / process / "cmdline"
+        try:
+            process = Process.parse(_text(jvm))
+        except ValueError:
+            remedy = "remove it when no Spark of an earlier run is left"
+            raise damaged(jvm, "it has no process id", remedy) from None
         for _ in range(300):
-            try:
-                if b"java" not in command.read_bytes():
-                    return
-            except OSError:
+            if not process.alive:
                 return
             time.sleep(0.1)
         raise UserError(
-            f"an earlier run on {self.path} has not ended (process {process})",
+            f"an earlier run on {self.path} has not ended (process {process.pid})",
             where="--out",
             remedy="end that process first",
         )

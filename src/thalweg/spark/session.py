@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import logging
 import os
+import secrets
+import shutil
 import signal
 import site
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +23,9 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
+from thalweg import private
 from thalweg.errors import UserError
+from thalweg.processes import Process
 from thalweg.spark.java import check_java, class_options
 from thalweg.spark.rows import ROWS_A_BATCH
 
@@ -76,7 +83,11 @@ def session(master: str | None = None, log: Path | None = None, **conf: str) -> 
         os.environ.setdefault(name, _python(master))
     collector = "-XX:+UseSerialGC" if (os.cpu_count() or 1) <= 4 else "-XX:+UseParallelGC"
     options = " ".join([collector, *class_options()])
-    local = {**_LOCAL, "spark.driver.extraJavaOptions": options} if master.startswith("local") else {}
+    local = {}
+    if master.startswith("local"):
+        folder = _temporary()
+        options += f" -Djava.io.tmpdir={folder}"
+        local = {**_LOCAL, "spark.driver.extraJavaOptions": options, "spark.local.dir": str(folder)}
     _quiet()
     settings = _DEFAULTS | local | {_PROVIDER: ROCKSDB} | RUNTIME | conf
     builder = SparkSession.builder.master(master)
@@ -100,6 +111,18 @@ def session(master: str | None = None, log: Path | None = None, **conf: str) -> 
         jvm.org.apache.hadoop.fs.FileSystem.getLocal(hadoop).setWriteChecksum(False)
     spark.sparkContext.setLogLevel(os.environ.get("THALWEG_SPARK_LOG", "ERROR"))
     return spark
+
+
+@functools.cache
+def _temporary() -> Path:
+    """The folder of Spark's temporary files and sockets; a killed process leaves them to the next one."""
+    parent, own = Path(tempfile.gettempdir()), Process.of(os.getpid())
+    private.remove_left(parent)
+    folder = private.path(parent, secrets.token_hex(8))
+    if own is None or " " in str(folder) or not private.make(folder, own):
+        return parent
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def _python(master: str) -> str:

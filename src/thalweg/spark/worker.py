@@ -14,14 +14,13 @@ import functools
 import gc
 import os
 import shutil
-import stat
 import time
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 
 from pyspark import TaskContext
 
+from thalweg import private
 from thalweg.errors import UserError
 from thalweg.kernel.shared import SharedWindows
 from thalweg.operators.cache import OwnCache, SharedCache
@@ -32,7 +31,6 @@ from thalweg.processes import Process, ancestors
 from thalweg.spark.rows import murmur3
 
 MEMORY = Path("/dev/shm")
-_OWNER = "owner"
 _LONG_S = 600.0
 
 
@@ -134,7 +132,7 @@ def forget_at_exit(job: str) -> None:
 
 
 def _path(job: str) -> Path:
-    return MEMORY / f"thalweg-{os.geteuid()}-{job}"
+    return private.path(MEMORY, job)
 
 
 def _folder(job: str) -> Path | None:
@@ -142,32 +140,5 @@ def _folder(job: str) -> Path | None:
     jvm = next((Process.of(pid) for pid, name in ancestors(os.getpid()) if name == "java"), None)
     if jvm is None:
         return None
-    for left in _left():
-        shutil.rmtree(left, ignore_errors=True)
-    path = _path(job)
-    try:
-        path.mkdir(mode=0o700)
-        (path / _OWNER).write_text(str(jvm))
-    except FileExistsError:
-        pass
-    except OSError:
-        return None
-    return path if _is_ours(path) else None
-
-
-def _left() -> Iterator[Path]:
-    """Folders of jobs whose JVM is gone."""
-    for path in MEMORY.glob(f"thalweg-{os.geteuid()}-*"):
-        with contextlib.suppress(OSError):
-            try:
-                if _is_ours(path) and not Process.parse((path / _OWNER).read_text()).alive:
-                    yield path
-            except (FileNotFoundError, ValueError):  # just made, or never finished
-                if time.time() - path.stat().st_mtime > _LONG_S:
-                    yield path
-
-
-def _is_ours(path: Path) -> bool:
-    """Whether it is a folder, not a link to one, that belongs to this user and is open to nobody else."""
-    found = path.lstat()
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
+    private.remove_left(MEMORY)
+    return _path(job) if private.make(_path(job), jvm) else None
