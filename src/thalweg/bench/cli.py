@@ -16,6 +16,7 @@ from thalweg.bench import batch as batches
 from thalweg.bench import budget, growth, kernel, report
 from thalweg.bench import planners as planning
 from thalweg.bench import sites as sites_bench
+from thalweg.bench import soak as soaking
 from thalweg.bench import split as splitting
 from thalweg.bench.data import WORKLOADS, workload
 from thalweg.bench.join import Comparison, ResultsDifferError, compare
@@ -240,6 +241,26 @@ def memory(
     (out / "memory.md").write_text(f"{report.markdown(header, rows)}\n\n{text}\n")
     _print(header, rows)
     Console().print(text, highlight=False, soft_wrap=True)
+
+
+@app.command()
+def soak(
+    *,
+    minutes: Annotated[float, typer.Option(help="How long, all settings together.")] = 60,
+    out: Out = Path("benchmarks/results"),
+    data: RunData = Path("benchmarks/data/soak"),
+    as_json: AsJson = False,
+) -> None:
+    """Measure what grows in a live run: memory, threads, open files, batches, logs and result files."""
+    done = soaking.soak(minutes, data.absolute(), _progress)
+    paths = soaking.write(done, out)
+    if as_json:
+        print(paths[1].read_text(), end="")
+        return
+    for one in done:
+        Console().print(f"{one.setting}: {one.metrics['batches']:,} batches", highlight=False)
+        _print(soaking.COLUMNS, soaking.rows(one))
+    Console().print("Written: " + ", ".join(map(str, paths)), highlight=False, soft_wrap=True)
 
 
 def _progress(line: str) -> None:

@@ -60,23 +60,28 @@ class PeakMemory:
         self.peak_bytes = max(self.peak_bytes, self._sample())
 
     def _sample(self) -> int:
-        psutil = processes()
-        exact, private, shared = 0, 0, 0
+        return tree_bytes(self._root)
+
+
+def tree_bytes(root: Any) -> int:
+    """The memory of a process, one of psutil's, and of all below it; each page counts once."""
+    psutil = processes()
+    exact, private, shared = 0, 0, 0
+    try:
+        tree = [root, *root.children(recursive=True)]
+    except psutil.Error:
+        return 0
+    for process in tree:
         try:
-            tree = [self._root, *self._root.children(recursive=True)]
-        except psutil.Error:
-            return 0
-        for process in tree:
-            try:
-                full = process.memory_full_info()
-            except (psutil.Error, OSError):
-                continue  # it ended meanwhile
-            if hasattr(full, "pss"):
-                exact += full.pss
-            else:
-                private += full.uss
-                shared = max(shared, full.rss - full.uss)
-        return exact + private + shared
+            full = process.memory_full_info()
+        except (psutil.Error, OSError):
+            continue  # it ended meanwhile
+        if hasattr(full, "pss"):
+            exact += full.pss
+        else:
+            private += full.uss
+            shared = max(shared, full.rss - full.uss)
+    return exact + private + shared
 
 
 class WorkerMemory(PeakMemory):
