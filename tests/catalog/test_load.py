@@ -4,12 +4,16 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import pytest
 
 from thalweg.catalog import Catalog, Costs, Link, Links, load
 from thalweg.errors import UserError
+from thalweg.plan.options import Objective, PlanOptions
+from thalweg.planners.table import PLANNERS, make_plan
+from thalweg.query import parse
 
 FULL = """\
 sites: {n1: {}, n2: {}, no: {}}
@@ -348,3 +352,52 @@ def test_a_catalog_that_is_too_large_is_refused_at_once(tmp_path):
         UserError, match=r"the catalog has 1,[0-9,]+ characters, and at most 500,000 are read"
     ):
         load(tmp_path / "c.yaml")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "rate: 1e308",
+        "bytes: 1e308",
+        "widths: {dest: 1e16}",
+        "distinct: {dest: 1e-300}",
+        "rates: {dest: {a: 1e300}}",
+    ],
+)
+def test_numbers_that_no_cost_can_be_computed_with_are_refused(tmp_path, text):
+    with pytest.raises(
+        UserError, match=r"line 7: streams\.s1\.stats.*(must be between 0 and 1e\+15|is too small)"
+    ):
+        catalog(tmp_path, SMALL.replace("    source", f"    stats: {{{text}}}\n    source"))
+
+
+def test_the_largest_numbers_can_be_planned_with(tmp_path):
+    extreme = "stats: {rate: 1.0e+15, bytes: 1.0e+15, distinct: {dest: 1.0e-15}}"
+    head, one = SMALL.split("  s1:\n")
+    text = (
+        head
+        + "".join(f"  s{n}:\n{one.replace('n1', f'n{n}')}    {extreme}\n" for n in (1, 2))
+        + "links: {default: {latency_ms: 1.0e+15, mbps: 1.0e-15, usd_per_gb: 1.0e+15}}\n"
+    )
+    known = catalog(tmp_path, text)
+    sql = "SELECT s1.size FROM s1 [RANGE 1000000 DAYS], s2 [RANGE 1000000 DAYS] WHERE s1.dest = s2.dest"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for objective in Objective:
+            for planner in PLANNERS:
+                if planner.name != "local":
+                    make_plan(
+                        [parse(sql, name="q", schemas=known.schemas)],
+                        known,
+                        PlanOptions(planner.name, objective),
+                    )
+
+
+def test_text_of_a_limited_length_is_a_string(tmp_path):
+    """Spark refuses these types in the schema of a source."""
+    known = catalog(
+        tmp_path, SMALL.replace("dest: string", "dest: char(3), tags: 'array<varchar(9)>', n: 'DEC(4)'")
+    )
+    assert dict(known.streams["s1"].columns) == {
+        "ts": "timestamp", "dest": "string", "tags": "array<string>", "n": "DEC(4)", "size": "int",
+    }  # fmt: skip

@@ -192,5 +192,24 @@ def test_types_that_duckdb_lacks_are_refused():
             duck_type(spark)
 
 
+@pytest.mark.parametrize(
+    ("kinds", "values", "equal"),
+    [
+        (("decimal(38,0)", "decimal(38,2)"), ("2", "1.50"), True),
+        (("decimal(38,0)", "decimal(38,2)"), ("2", "2.50"), False),
+        (("decimal(38,0)", "decimal(38,2)"), ("9" * 38, "9" * 36 + ".00"), False),
+        (("decimal(38,2)", "decimal(38,0)"), ("-4.50", "-5"), True),
+        (("bigint", "decimal(38,30)"), (str(2**63 - 1), "1"), False),
+        (("decimal(38,10)", "decimal(38,2)"), ("1.0000000001", "1.00"), True),
+        (("decimal(30,2)", "decimal(30,10)"), ("1.00", "1.0000000001"), False),
+    ],
+)
+def test_decimals_that_no_decimal_holds_are_rounded_as_in_spark(con, kinds, values, equal):
+    types = {"a": {"x": kinds[0]}, "b": {"y": kinds[1]}}
+    sql = translate(Expr("`a`.`x` = `b`.`y`"), types, {"a": "a", "b": "b"})
+    x, y = (f"'{v}'::{duck_type(k)}" for k, v in zip(kinds, values, strict=True))
+    assert con.execute(f"SELECT {sql} FROM (SELECT {x} AS x) a, (SELECT {y} AS y) b").fetchone() == (equal,)
+
+
 def test_nan_in_examples_is_fit_for_json():
     assert math.isnan(float(duck._plain(math.nan)))

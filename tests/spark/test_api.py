@@ -40,6 +40,10 @@ KEYS = {
         ("decimal(30,2)", "decimal(38,10)"),
         [Decimal(10**20), Decimal("-0.5"), None, Decimal(1)],
     ),
+    "widest decimal": (
+        ("decimal(38,0)", "decimal(38,2)"),
+        [Decimal("9" * 36), Decimal(-(10**35)), None, Decimal(1)],
+    ),
     "decimal and int": (("decimal(12,3)", "int"), [Decimal(1), Decimal(2), None, Decimal(-7)]),
     "int and double": (("double", "int"), [1.0, 2.5, None, -7.0, NAN, 3.0]),
     "timestamp": (("timestamp", "timestamp"), [0, 1, -5 * SECOND, None, 253402300799999999]),

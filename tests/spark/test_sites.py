@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
+from decimal import Decimal
 
 import pytest
 
@@ -174,3 +176,37 @@ def test_ten_sites_and_ten_queries(tmp_path, thalweg):
     assert (code, err) == (0, "")
     for name in queries:
         assert results_of(tmp_path / "out", name) == made.expected(name), name
+
+
+@pytest.mark.parametrize("at", [{"a": "n1", "b": "n1"}, {"a": "n2", "b": "n3"}], ids=["one site", "sites"])
+def test_decimals_of_38_digits_are_compared_as_in_sparks_own_join(tmp_path, spark, thalweg, at):
+    """No decimal holds both types, so Spark rounds one: 2 equals 1.50 and 2.49."""
+    keys = {
+        "a": ("decimal(38,0)", ["1", "2", "9" * 38, "1" + "0" * 36, "123456" * 6, "-5", None]),
+        "b": (
+            "decimal(38,2)",
+            ["1.00", "1.50", "2.49", "9" * 36 + ".99", "123456" * 6 + ".00", "-4.50", None],
+        ),
+    }
+    feeds = {
+        name: Feed(
+            {"ts": "timestamp", "k": kind, "id": "int"},
+            [[{"ts": n * SECOND, "k": v and Decimal(v), "id": n} for n, v in enumerate(values)]],
+        )
+        for name, (kind, values) in keys.items()
+    }
+    folder = written(feeds, tmp_path / "data")
+    (tmp_path / "catalog.yaml").write_text(catalog_yaml(feeds, at=at))
+    sql = "SELECT a.id AS x, b.id AS y FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR] WHERE a.k = b.k"
+    (tmp_path / "q.sql").write_text(sql)
+    made = Place(tmp_path, feeds, {"q": sql}, at)
+    code, _, err = thalweg(*made.run(), cwd=tmp_path)
+    assert (code, err) == (0, "")
+    a, b = (feeds[name].static(spark, folder / name).alias(name) for name in "ab")
+    own = Counter(tuple(row) for row in a.join(b, a.k == b.k).select("a.id", "b.id").collect())
+    assert results_of(tmp_path / "out") == own
+    assert own.keys() >= {(0, 0), (1, 1), (1, 2), (4, 4)}
+    verify = ("verify", "q.sql", "--catalog", "catalog.yaml", "--out", "out", "--json")
+    code, said, err = thalweg(*verify, cwd=tmp_path)
+    assert (code, err) == (0, "")
+    assert json.loads(said)["same"] is True

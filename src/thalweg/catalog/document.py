@@ -21,6 +21,9 @@ _KINDS = {"str": "text", "int": "a number", "float": "a number", "bool": "true o
 LONGEST = 500_000
 """The most characters of a catalog; the YAML reader takes seconds for more."""
 
+LARGEST = 1e15
+"""The largest number in a catalog; with larger ones costs would be beyond all numbers."""
+
 Scalar = str | int | float | bool | None
 
 
@@ -137,8 +140,8 @@ class Place:
             raise self.error("expected text, found nothing")
         return value
 
-    def number(self, *, positive: bool = False, most: float = math.inf) -> float:
-        """A finite number that is not negative."""
+    def number(self, *, positive: bool = False, most: float = LARGEST) -> float:
+        """A number that is not negative, and of a size that costs can be computed with."""
         value = self.scalar()
         if isinstance(value, bool) or not isinstance(value, int | float):
             shown = f" {value[:40]!r}" if isinstance(value, str) else ""
@@ -153,6 +156,8 @@ class Place:
             raise self.error(f"{number:g} must be {'greater than zero' if positive else 'zero or more'}")
         if number > most:
             raise self.error(f"{number:g} must be between 0 and {most:g}")
+        if positive and number < 1 / LARGEST:  # it is divided by
+            raise self.error(f"{number:g} is too small", f"the smallest is {1 / LARGEST:g}")
         return number
 
 

@@ -16,6 +16,7 @@ from thalweg.units import parse_duration
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _LINK = ("latency_ms", "mbps", "usd_per_gb")
 _STREAM = ("site", "time", "order", "lateness", "idle", "max_ahead", "schema", "source", "stats")
+_SIZED = ("char", "varchar")
 _TIMES = ("timestamp", "timestamp_ntz")
 _VALUES: tuple[tuple[tuple[str, ...], tuple[type, ...]], ...] = (
     (("tinyint", "smallint", "int", "bigint"), (int,)),
@@ -148,11 +149,16 @@ def _stream(name: str, place: Place, sites: Mapping[str, Site], folder: Path) ->
         site=_site(keys["site"], sites),
         time=time,
         order=order,
-        columns={column: written[column].text().strip() for column in types},
+        columns={column: _declared(written[column].text().strip(), kind) for column, kind in types.items()},
         source=_source(keys["source"], folder),
         stats=_stats(keys["stats"], types) if "stats" in keys else Stats(),
         **durations,
     )
+
+
+def _declared(text: str, kind: SparkType) -> str:
+    """A type as it is written, but text of a limited length as a string: no Spark source has the former."""
+    return kind.without_lengths().sql if any(k.name in _SIZED for k in kind.within()) else text
 
 
 def _schema(place: Place) -> dict[str, SparkType]:
@@ -238,7 +244,7 @@ def _rates(place: Place, type_: SparkType) -> dict[object, float]:
     """Rates by value; a value is read as the column's type has it, so 007 of a string stays 007."""
     found: dict[object, float] = {}
     for key, entry in place.pairs():
-        value: object = key.raw() if type_.name in ("string", "char", "varchar") else key.scalar()
+        value: object = key.raw() if type_.name in ("string", *_SIZED) else key.scalar()
         if any(type_.name in names and type(value) not in kinds for names, kinds in _VALUES):
             raise entry.error(f"{key.raw()[:40]!r} is not a value of a column of type {type_.sql}")
         if value in found:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from thalweg.errors import UserError
@@ -100,6 +100,16 @@ class SparkType:
             if declared.lower() == name.lower():
                 return declared, part
         return None
+
+    def without_lengths(self) -> SparkType:
+        """The type with strings in place of char and varchar.
+
+        >>> parse_type("array<char(3)>").without_lengths().sql
+        'array<string>'
+        """
+        if self.name in ("char", "varchar"):
+            return SparkType("string")
+        return replace(self, parts=tuple(part.without_lengths() for part in self.parts))
 
     def within(self) -> Iterator[SparkType]:
         """This type and every type inside it."""

@@ -28,6 +28,10 @@ _INSTANTS = {_DATA.Type.TIMESTAMP, _DATA.Type.TIMESTAMPTZ, _DATA.Type.TIMESTAMPL
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ)
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.IntDiv)
 _RESULT = "@result"
+_MOST_DIGITS = 38
+_INTEGER_DIGITS = {
+    _DATA.Type.TINYINT: 3, _DATA.Type.SMALLINT: 5, _DATA.Type.INT: 10, _DATA.Type.BIGINT: 20,
+}  # fmt: skip
 
 # Functions sqlglot passes through by name that mean the same in both.
 _ALIKE = frozenset(
@@ -228,6 +232,34 @@ def _compare(node: exp.Expression, left: str, right: str) -> None:
         elif _is(value, {_DATA.Type.BOOLEAN}):
             _try_cast(text, "BOOLEAN")
     _widen_float(node.args[left], node.args[right])
+    _meet_decimals(node.args[left], node.args[right])
+
+
+def _meet_decimals(left: exp.Expression, right: exp.Expression) -> None:
+    """Where no decimal holds the digits of both sides, Spark gives up digits after the point, by rounding.
+
+    DuckDB would give up those before it, and fail.
+    """
+    sides = [digits for side in (left, right) if (digits := _digits(side)) is not None]
+    if len(sides) < 2:
+        return
+    before = max(precision - scale for precision, scale in sides)
+    after = max(scale for _, scale in sides)
+    if before + after > _MOST_DIGITS:
+        for side in (left, right):
+            _put(side, f"CAST(:x AS DECIMAL({_MOST_DIGITS}, {_MOST_DIGITS - before}))", x=side)
+
+
+def _digits(node: exp.Expression) -> tuple[int, int] | None:
+    """Precision and scale of a decimal, or of an integer as a decimal; None where they are not known."""
+    if node.type is None or isinstance(node, exp.Literal):
+        return None
+    if node.type.this in _INTEGER_DIGITS:
+        return _INTEGER_DIGITS[node.type.this], 0
+    if not _is(node, _DECIMALS):
+        return None
+    given = [int(p.name) for p in node.type.expressions]
+    return (given[0], given[1] if len(given) > 1 else 0) if given else None
 
 
 def _widen_float(left: exp.Expression, right: exp.Expression) -> None:
