@@ -9,10 +9,12 @@ import signal
 import site
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyspark
+from py4j.protocol import Py4JNetworkError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.logger import PySparkLogger
@@ -27,6 +29,7 @@ _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _DEFAULT_PARTITIONS = "200"  # Spark's own; for a join of few fat messages, 200 tasks a batch are waste
 _OWN_PATH = Path(__file__).with_name("python.sh")
+_NO_START = "JAVA_GATEWAY_EXITED"
 _IN_MEMORY = "HDFSBackedStateStoreProvider"
 
 RUNTIME = {
@@ -90,6 +93,9 @@ def session(master: str | None = None, log: Path | None = None, **conf: str) -> 
             check_java()
             raise
         spark = builder.getOrCreate()
+    if not _debugging():
+        # It would print a traceback for every connection of a JVM that is gone.
+        spark.sparkContext._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]
     if "spark.sql.shuffle.partitions" not in conf:
         spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
     if local:
@@ -130,9 +136,13 @@ def _said_to(log: Path | None) -> Iterator[None]:
 
 def _quiet() -> None:
     """PySpark logs every error that it also raises, as pages of JSON; the commands say it in a line."""
-    if os.environ.get("THALWEG_DEBUG") != "1":
+    if not _debugging():
         for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
             PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
+def _debugging() -> bool:
+    return os.environ.get("THALWEG_DEBUG") == "1"
 
 
 @contextlib.contextmanager
@@ -144,6 +154,19 @@ def _own_interrupt() -> Iterator[None]:
     finally:
         if before is not None and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, before)
+
+
+def has_ended(error: Exception) -> bool:
+    """Whether Spark's JVM is gone, by an error of a call to it."""
+    process = getattr(SparkContext._gateway, "proc", None)
+    ended = process is not None and process.poll() is not None
+    return ended or isinstance(error, ConnectionError | Py4JNetworkError) or _NO_START in str(error)
+
+
+def stop(spark: SparkSession) -> None:
+    """End a session of ours. Whether its JVM is gone is for the caller to say."""
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
+        spark.stop()
 
 
 def end_java() -> None:
