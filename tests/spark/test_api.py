@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import subprocess
+import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
@@ -11,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import thalweg
+from tests.conftest import environment
 
 from .feed import SECOND, Feed, check_sql, drained, expected, multiset, reports, rows, written
 
@@ -484,3 +487,40 @@ class TestWrongInput:
     def test_of_sql(self, spark, frames, query, message):
         with pytest.raises(thalweg.UserError, match=message):
             thalweg.sql(spark, query, {"a": frames["static"], "b": frames["static"]}, time="ts")
+
+
+OWN_SESSION = """
+import sys
+from pyspark.sql import SparkSession
+import thalweg
+
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+context = spark.sparkContext
+before = context.pythonExec, dict(context.environment)
+frames = {
+    name: spark.readStream.schema("ts timestamp, k int").parquet(f"{sys.argv[1]}/{name}") for name in "ab"
+}
+joined = thalweg.join(frames, on="k", within="5 seconds", time="ts")
+assert (context.pythonExec, context.environment) == before
+writer = joined.writeStream.format("memory").queryName("found").trigger(availableNow=True)
+writer.option("checkpointLocation", sys.argv[1] + "/checkpoint").start().awaitTermination()
+print(spark.table("found").count())
+"""
+
+
+@pytest.mark.parametrize("asked", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_spark_tells_of_its_workers_only_if_asked(tmp_path, asked):
+    feeds = {n: Feed({"ts": "timestamp", "k": "int"}, [rows("ts k", (1, 1), (2, 2))]) for n in "ab"}
+    written(feeds, tmp_path)
+    own = {"PYSPARK_PYTHON": sys.executable, **({"THALWEG_SPARK_LOG": "WARN"} if asked else {})}
+    done = subprocess.run(
+        [sys.executable, "-c", OWN_SESSION, str(tmp_path)],
+        env={**environment(), **own},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.stdout.strip() == "2", done.stderr
+    assert ("Python worker" in done.stderr) == asked
+    assert ("Map state thalweg doesn't contain key" in done.stderr) == asked

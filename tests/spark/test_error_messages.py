@@ -1,7 +1,8 @@
 """Errors of Spark as users are told them."""
 
 import pytest
-from pyspark.errors import PySparkException
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException, PythonException
 
 from thalweg.errors import RunError, UserError
 from thalweg.spark.error_messages import in_our_words
@@ -43,3 +44,41 @@ def test_what_a_worker_of_ours_says_is_said_as_it_is():
 def test_a_stream_that_fails_outside_a_batch():
     text = "[STREAM_FAILED] Query [id = 1] terminated with exception: no such host SQLSTATE: XXKST\n=="
     assert str(in_our_words(PySparkException(text), "q.sql")) == "q.sql: no such host"
+
+
+def test_what_fails_in_a_worker_is_said_with_its_cause():
+    text = (
+        "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n"
+        '  File "worker.py", line 3, in f\n    int("x")\n    ^^^^^\nValueError: no number: x'
+    )
+    assert str(in_our_words(PythonException(text), "q.sql")) == "q.sql: ValueError: no number: x"
+
+
+class Java(Py4JJavaError):
+    """An error of Java, without Java."""
+
+    def __init__(self, text):
+        self.text = text
+
+    def __str__(self):
+        return f"An error occurred while calling o612.parquet.\n: {self.text}"
+
+
+def test_what_fails_in_java_is_said_with_its_cause():
+    aborted = (
+        "org.apache.spark.SparkException: Job aborted\n\tat x\nCaused by: java.lang.Odd: too much\n\tat y"
+    )
+    told = in_our_words(Java(aborted), "q.sql")
+    assert isinstance(told, RunError)
+    assert str(told) == "q.sql: Odd: too much"
+    value = "org.x.SparkX: [DIVIDE_BY_ZERO] Division by zero. Use `try_divide`. SQLSTATE: 22012\n\tat x"
+    told = in_our_words(Java(value), "q.sql")
+    assert isinstance(told, UserError)
+    assert str(told) == "q.sql: [DIVIDE_BY_ZERO] Division by zero; use `try_divide`"
+
+
+def test_a_file_that_is_gone_is_named():
+    text = "[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file file:///my%20data/1.json. "
+    told = in_our_words(Java(f"org.apache.spark.SparkException: {text}File does not exist."), "q.sql")
+    assert isinstance(told, UserError)
+    assert str(told) == "/my data/1.json: is missing; put it back; the same command continues"

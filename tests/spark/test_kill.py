@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from .feed import SECOND, Feed, catalog_yaml, expected, results_of, written
+from .test_run import one_message
 
 BATCHES = 12
 RUN = ("run", "q.sql", "--catalog", "catalog.yaml", "--out", "out", "--once", "--json")
@@ -98,7 +99,7 @@ def disturbed(root, start, what, at, delay, rng, more=()):
                 break
             time.sleep(0.02)
         try:
-            process.communicate(timeout=240)
+            _, err = process.communicate(timeout=240)
         except subprocess.TimeoutExpired:
             pytest.fail(f"hangs after the {what} was killed")
     finally:
@@ -108,6 +109,8 @@ def disturbed(root, start, what, at, delay, rng, more=()):
         for child in (jvm, *workers):
             with suppress(psutil.Error, AttributeError):
                 child.kill()
+    if what == "jvm" and process.returncode:
+        assert "Spark has ended unexpectedly; the same command continues" in one_message(err)
     return process.returncode
 
 

@@ -274,6 +274,49 @@ def test_data_that_an_expression_does_not_fit_is_told_in_a_line(tmp_path, thalwe
     assert message.endswith("use `try_cast` to tolerate malformed input and return NULL instead")
 
 
+def cut_short(file, table):
+    pq.write_table(table, file)
+    file.write_bytes(file.read_bytes()[:-100])
+
+
+def with_text(file, table):
+    pq.write_table(table.set_column(1, "k", table["k"].cast(pa.string())), file)
+
+
+def with_nanoseconds(file, table):
+    pq.write_table(table.set_column(0, "ts", table["ts"].cast(pa.timestamp("ns", "UTC"))), file)
+
+
+@pytest.mark.parametrize(
+    ("written_badly", "message"),
+    [
+        (
+            cut_short,
+            "can't be read: it is cut short, or not a Parquet file; put one that can be in its place",
+        ),
+        (with_text, "column k is string in the file and int in the catalog; write the file anew"),
+        (with_nanoseconds, "column ts is timestamp[ns, tz=UTC] in the file and timestamp in the catalog"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_named_and_may_be_mended(tmp_path, thalweg, written_badly, message):
+    feeds = {n: Feed({"ts": "timestamp", "k": "int"}, [rows("ts k", (1, 1), (2, 2))]) for n in "ab"}
+    written(feeds, tmp_path / "some data")
+    (tmp_path / "catalog.yaml").write_text(catalog_yaml(feeds, "some data"))
+    sql = "SELECT a.k, b.ts FROM a [RANGE 1 DAY], b [RANGE 1 DAY] WHERE a.k = b.k"
+    (tmp_path / "q.sql").write_text(sql)
+    run = ("run", "q.sql", "--catalog", "catalog.yaml", "--out", "out", "--once", "--json")
+    file = tmp_path / "some data" / "b" / "00000.parquet"
+    table = pq.ParquetFile(file).read()
+    written_badly(file, table)
+    code, out, err = thalweg(*run, cwd=tmp_path)
+    assert (code, out) == (2, ""), err
+    assert f"{file}: {message}" in one_message(err)
+    pq.write_table(table, file)
+    code, out, err = thalweg(*run, cwd=tmp_path)
+    assert code == 0, err
+    assert results_of(tmp_path / "out") == expected(sql, feeds)
+
+
 @pytest.mark.long
 def test_an_unknown_function_is_told_with_its_file(tmp_path, thalweg):
     feeds = {n: Feed({"ts": "timestamp", "k": "int"}, [rows("ts k", (1, 1))]) for n in "ab"}

@@ -100,6 +100,9 @@ def test_a_run_told_to_stop_while_spark_starts_ends_cleanly(
             signal.signal(name, handler)
     out, err = capsys.readouterr()
     assert status == wanted, err
+    if not told:
+        assert "Spark has ended unexpectedly; the same command continues" in err
+        assert "ConnectionRefused" not in err
     if told:
         assert json.loads(out)["input_rows"] == {"a": 0, "b": 0}
         assert json.loads(out)["complete"] is False

@@ -17,7 +17,7 @@ from thalweg.query.model import RESULT_TIME, Equality, Expr, Input, Output, Quer
 from thalweg.spark.host import compiled, fixed, flow, partitions_of, with_limit
 from thalweg.spark.late import LateFiles
 from thalweg.spark.results import reports, result_rows, results
-from thalweg.spark.session import prepare
+from thalweg.spark.session import prepare, quiet_workers
 from thalweg.spark.typing import stream_info
 from thalweg.spark.worker import forget_at_exit
 from thalweg.units import parse_duration, parse_size
@@ -180,12 +180,12 @@ def _run(
         late=None if late is None else LateFiles(Path(late).absolute(), schemas),
         spill=None if memory is None else str(memory[1]),
     )
-    if live:
-        forget_at_exit(hosting.memory)
-    found = flow(made, streams, hosting, output)
-    if live:
-        found = found.observe("thalweg", reports())
-    return results(found, made.results[0], 0, output)
+    if not live:
+        return results(flow(made, streams, hosting, output), made.results[0], 0, output)
+    forget_at_exit(hosting.memory)
+    with quiet_workers(spark):
+        found = flow(made, streams, hosting, output).observe("thalweg", reports())
+        return results(found, made.results[0], 0, output)
 
 
 def _check_streams(streams: object, where: str) -> None:

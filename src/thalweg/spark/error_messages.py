@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from thalweg.errors import RunError, UserError
@@ -13,6 +17,15 @@ from thalweg.files import FULL, unusable
 _OURS = re.compile(r"thalweg\.errors\.(UserError|RunError): (.+)")
 _FAILED = re.compile(r"^\[STREAM_FAILED\].*? terminated with exception: ", re.DOTALL)
 _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\] ")
+_SQLSTATE = re.compile(r"SQLSTATE: (\w{5})")
+_JAVA = re.compile(r"^(?:: |Caused by: )([\w.$]+)(?:: (.*))?$", re.MULTILINE)
+_PYTHON = re.compile(
+    r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+([A-Za-z_][\w.]*(?:: .*)?)$", re.MULTILINE
+)
+_FILE = re.compile(r"\[FAILED_READ_FILE\.(\w+)\] Encountered error while reading file (.+?)\.\s")
+_TYPES = re.compile(r"column \[(.+?)\]\. Expected Spark type (.+?), actual Parquet type (.+?)\.")
+_WRONG_TYPE = "UnsupportedOperationException: org.apache.parquet.column"  # Spark does not say of which file
+_GO_ON = "the same command continues"
 _DATA_EXCEPTION = "22"  # the class of SQLSTATEs: a value that an expression can't be computed for
 
 
@@ -23,6 +36,8 @@ def reason(error: Exception) -> str:
     "[PARSE_SYNTAX_ERROR] Syntax error at or near ','"
     """
     text = _FAILED.sub("", str(error).strip())
+    if isinstance(error, Py4JJavaError):
+        text = _thrown(text)
     return (text.splitlines() or [""])[0].split(" SQLSTATE", 1)[0].rstrip(" ;.")
 
 
@@ -42,12 +57,68 @@ def in_our_words(error: Exception, where: str) -> Exception:
         return RunError(f"{full}; make room, then run the same command again")
     if "PATH_NOT_FOUND" in text:
         return UserError(reason(error))
-    if not isinstance(error, PySparkException):
+    if file := _FILE.search(text):
+        return _unreadable(file[1], file[2], text)
+    if _WRONG_TYPE in text:
+        return UserError(
+            "a Parquet file stores a column in another type than the catalog declares",
+            where=where,
+            remedy="such as an unsigned integer of 64 bits, which is a DECIMAL(20,0)",
+        )
+    if not isinstance(error, PySparkException | Py4JJavaError):
         return error
+    if raised := _PYTHON.findall(text):
+        return RunError(f"{where}: {raised[-1]}")
     what, remedy = _sentences(reason(error))
-    if (error.getSqlState() or "").startswith(_DATA_EXCEPTION):
+    state = _SQLSTATE.search(text)
+    if state and state[1].startswith(_DATA_EXCEPTION):
         return UserError(what, where=where, remedy=remedy)
     return RunError(f"{where}: {what}")
+
+
+def _thrown(text: str) -> str:
+    """What Java says: the error that has a name in Spark, or else the cause of all.
+
+    >>> _thrown("calling o1.x.\\n: a.SparkException: aborted\\n\\tat b\\nCaused by: c.Odd: too much")
+    'Odd: too much'
+    """
+    errors = _JAVA.findall(text)
+    named = [message for _, message in errors if _CONDITION.match(message)]
+    rest = [": ".join(filter(None, (kind.rsplit(".", 1)[-1], message))) for kind, message in errors[-1:]]
+    return (named or rest or [text])[0]
+
+
+def _unreadable(why: str, name: str, text: str) -> UserError:
+    """A file of a source that Spark can't read as the catalog has it."""
+    path = unquote(urlsplit(name).path) if name.startswith("file:") else name
+    if why == "FILE_NOT_EXIST":
+        return UserError("is missing", where=path, remedy=f"put it back; {_GO_ON}")
+    if types := _TYPES.search(text):
+        column, declared, stored = types.groups()
+        stored = _stored(path, column) or stored
+        return UserError(
+            f"column {column} is {stored} in the file and {declared} in the catalog",
+            where=path,
+            remedy="write the file with microseconds"
+            if "[ns" in stored
+            else "write the file anew, or declare the column as it is",
+        )
+    cause = next(
+        (message for _, message in _JAVA.findall(text) if message and not _FILE.search(message)), why
+    )
+    if "is not a Parquet file" in cause:
+        cause = "it is cut short, or not a Parquet file"
+    return UserError(
+        f"can't be read: {cause}", where=path, remedy=f"put one that can be in its place; {_GO_ON}"
+    )
+
+
+def _stored(path: str, column: str) -> str | None:
+    """The type of a column in a Parquet file. Spark only tells how it is stored, such as INT64."""
+    try:
+        return str(pq.read_schema(path).field(column).type)
+    except (OSError, KeyError, pa.ArrowException):
+        return None
 
 
 def _sentences(text: str) -> tuple[str, str | None]:

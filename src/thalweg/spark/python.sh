@@ -11,4 +11,4 @@ for entry in $PYTHONPATH; do
     esac
 done
 export PYTHONPATH="$own"
-exec "$THALWEG_PYTHON" "$@"
+exec "${0%/*}/quiet.sh" "$@"

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, Observation, SparkSession
 
 from thalweg.compile.compiler import Compiled
-from thalweg.errors import Stopped, UserError
+from thalweg.errors import RunError, Stopped, UserError
 from thalweg.exchange.disk import NEW_FOLDER
 from thalweg.exchange.links import Link
 from thalweg.exchange.parcel_file import Edge
@@ -32,7 +33,8 @@ from thalweg.spark.folder import Folder
 from thalweg.spark.host import SparkHost, compiled, with_limit
 from thalweg.spark.late import LateFiles
 from thalweg.spark.results import ResultRows, reports, result_rows, results
-from thalweg.spark.session import session
+from thalweg.spark.session import has_ended, session
+from thalweg.spark.session import stop as end
 from thalweg.spark.sinks.parquet import ResultFiles
 from thalweg.spark.streams import empty_files, info_of, live, schema_of
 from thalweg.spark.tally import Tally
@@ -49,8 +51,10 @@ def run(options: RunOptions, reporter: Reporter) -> dict[str, Any]:
         metrics = _run(options, reporter, folder, stop)
     except UserError:
         raise
-    except Exception:
+    except Exception as error:
         if not stop.is_set():
+            if has_ended(error):
+                raise RunError("Spark has ended unexpectedly; the same command continues") from error
             raise
         # The JVM was told to stop as well, and was faster.
         metrics = folder.metrics() or _nothing_yet(options)
@@ -107,10 +111,10 @@ def _run(options: RunOptions, reporter: Reporter, folder: Folder, stop: _Stop) -
         spark.conf.set("spark.sql.shuffle.partitions", str(settled["partitions"]))
         options = _as_begun(options, folder, reporter)
         return _Run(options, reporter, folder, spark, stop, begun, settled).run()
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:
         raise in_our_words(error, _named(options.queries)) from error
     finally:
-        spark.stop()
+        end(spark)
 
 
 def _as_begun(options: RunOptions, folder: Folder, reporter: Reporter) -> RunOptions:

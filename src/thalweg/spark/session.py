@@ -14,10 +14,13 @@ import site
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyspark
+from py4j.protocol import Py4JNetworkError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.logger import PySparkLogger
@@ -33,7 +36,9 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _DEFAULT_PARTITIONS = "200"  # Spark's own; for a join of few fat messages, 200 tasks a batch are waste
-_OWN_PATH = Path(__file__).with_name("python.sh")
+_OWN_PATH, _QUIET = (Path(__file__).with_name(name) for name in ("python.sh", "quiet.sh"))
+_STATE_SERVER = "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkStateServer"
+_NO_START = "JAVA_GATEWAY_EXITED"
 _IN_MEMORY = "HDFSBackedStateStoreProvider"
 
 RUNTIME = {
@@ -101,6 +106,9 @@ def session(master: str | None = None, log: Path | None = None, **conf: str) -> 
             check_java()
             raise
         spark = builder.getOrCreate()
+    if not _debugging():
+        # It would print a traceback for every connection of a JVM that is gone.
+        spark.sparkContext._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]
     if "spark.sql.shuffle.partitions" not in conf:
         spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
     if local:
@@ -129,10 +137,44 @@ def _python(master: str) -> str:
     """The Python of Spark's workers: this one, locally by way of `python.sh`."""
     found = str(Path(pyspark.__file__).parent.parent)
     usual = [*site.getsitepackages(), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-    if not master.startswith("local") or found not in usual or not os.access(_OWN_PATH, os.X_OK):
+    if not master.startswith("local") or found not in usual or not _runs(_OWN_PATH, _QUIET):
         return sys.executable
     os.environ["THALWEG_PYTHON"] = sys.executable
     return str(_OWN_PATH)
+
+
+def _runs(*scripts: Path) -> bool:
+    return all(os.access(script, os.X_OK) for script in scripts)
+
+
+@contextlib.contextmanager
+def quiet_workers(spark: SparkSession) -> Iterator[None]:
+    """Stateful operators that are made meanwhile run without Spark's own lines about their workers.
+
+    These would go to the standard error of a session of the user's. The Python of the workers stays what it
+    is, and so does all that the user has set; THALWEG_SPARK_LOG asks for the lines.
+    """
+    context = spark.sparkContext
+    python, environment = context.pythonExec, context.environment
+    done = python == str(_OWN_PATH) or "THALWEG_SPARK_LOG" in os.environ
+    if done or not str(context.master).startswith("local") or not _runs(_QUIET):
+        yield
+        return
+    _quiet_state_server(spark)
+    context.pythonExec, context.environment = str(_QUIET), {**environment, "THALWEG_PYTHON": python}
+    try:
+        yield
+    finally:
+        context.pythonExec, context.environment = python, environment
+
+
+def _quiet_state_server(spark: SparkSession) -> None:
+    """It warns of each entry of the state that is not there yet. A level that the user has set stays."""
+    jvm: Any = spark.sparkContext._jvm
+    log4j = jvm.org.apache.logging.log4j
+    settings = log4j.LogManager.getContext(False).getConfiguration().getLoggerConfig(_STATE_SERVER)
+    if not settings.getName():  # the one for all
+        log4j.core.config.Configurator.setLevel(_STATE_SERVER, log4j.Level.ERROR)
 
 
 @contextlib.contextmanager
@@ -153,9 +195,13 @@ def _said_to(log: Path | None) -> Iterator[None]:
 
 def _quiet() -> None:
     """PySpark logs every error that it also raises, as pages of JSON; the commands say it in a line."""
-    if os.environ.get("THALWEG_DEBUG") != "1":
+    if not _debugging():
         for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
             PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
+def _debugging() -> bool:
+    return os.environ.get("THALWEG_DEBUG") == "1"
 
 
 @contextlib.contextmanager
@@ -167,6 +213,19 @@ def _own_interrupt() -> Iterator[None]:
     finally:
         if before is not None and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, before)
+
+
+def has_ended(error: Exception) -> bool:
+    """Whether Spark's JVM is gone, by an error of a call to it."""
+    process = getattr(SparkContext._gateway, "proc", None)
+    ended = process is not None and process.poll() is not None
+    return ended or isinstance(error, ConnectionError | Py4JNetworkError) or _NO_START in str(error)
+
+
+def stop(spark: SparkSession) -> None:
+    """End a session of ours. Whether its JVM is gone is for the caller to say."""
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
+        spark.stop()
 
 
 def end_java() -> None:

@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException, ParseException
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
 
 from thalweg.catalog.model import Stream
 from thalweg.compile.inputs import StreamInfo
 from thalweg.errors import UserError
-from thalweg.spark.error_messages import reason
+from thalweg.spark.error_messages import in_our_words, reason
 from thalweg.spark.session import session
 from thalweg.spark.typing import stream_info
 
@@ -66,7 +67,11 @@ def empty_files(stream: Stream) -> list[Path]:
 
 def read_table(stream: Stream) -> pa.Table:
     """All that the stream's source holds now."""
-    return _load(session(log=Path(os.devnull)).read, stream).toArrow()
+    frame = _load(session(log=Path(os.devnull)).read, stream)
+    try:
+        return frame.toArrow()
+    except (PySparkException, Py4JJavaError) as error:
+        raise in_our_words(error, f"streams.{stream.name}") from error
 
 
 def _load(reader: Any, stream: Stream) -> DataFrame:
