@@ -11,7 +11,6 @@ from thalweg.catalog.model import Costs
 from thalweg.cost.methods import (
     BITS_A_KEY,
     BLOOM_BYTES,
-    PIECES,
     Side,
     at_source,
     distinct_among,
@@ -23,7 +22,7 @@ from thalweg.cost.objectives import MODELS
 from thalweg.cost.ways import Ways, least
 from thalweg.operators import bloom
 from thalweg.operators.outlet import BLOOM_FRAME
-from thalweg.plan.one_way import METHODS
+from thalweg.plan.one_way import METHODS, PIECES
 
 COSTS = Costs(probe_s=1e-6, update_s=2e-5, insert_s=3e-4, hash_s=4e-3, interval_s=0.5)
 FEWER = Side(rate=10.0, width=100.0, key=8.0, distinct=20.0), Side(40.0, 60.0, 4.0, 50.0, 200.0)
