@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import signal
+import stat
+import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,7 @@ from thalweg.errors import RunError, UserError
 from thalweg.exchange.log import Sent
 from thalweg.exchange.parcel_file import Edge
 from thalweg.operators.output import Report
+from thalweg.processes import Process
 from thalweg.spark import run as module
 from thalweg.spark.error_messages import in_our_words
 from thalweg.spark.folder import Folder
@@ -146,3 +150,41 @@ def test_a_disk_that_is_full_in_mid_run_is_not_the_users_input(error):
     told = in_our_words(error, "q.sql")
     assert isinstance(told, RunError)
     assert "No space left on device; make room" in str(told)
+
+
+def test_a_second_run_on_a_folder_is_refused(run, tmp_path):
+    (tmp_path / "out" / "_thalweg").mkdir(parents=True)
+    with (tmp_path / "out" / "_thalweg" / "lock").open("a") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        status, err = run()
+    assert status == 2
+    assert "another run is using" in one_message(err)
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_only_the_jvm_of_an_earlier_run_is_waited_for(run, tmp_path, monkeypatch, same):
+    """Not any later process that has got its number."""
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    own = Process.of(os.getpid())
+    (tmp_path / "out" / "_thalweg").mkdir(parents=True)
+    (tmp_path / "out" / "_thalweg" / "jvm").write_text(str(own if same else own._replace(started=1)))
+    status, err = run()
+    assert ("has not ended" in err) == same
+    assert (status == 2) == same
+
+
+def test_nobody_else_can_read_the_runs_own_folder(run, tmp_path):
+    own = tmp_path / "out" / "_thalweg"
+    own.mkdir(parents=True, mode=0o755)
+    run()
+    assert stat.S_IMODE(own.stat().st_mode) == 0o700
+
+
+def test_the_runs_own_folder_is_no_link(run, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "_thalweg").symlink_to(tmp_path / "elsewhere")
+    status, err = run()
+    assert status == 2
+    assert "_thalweg is a link; name a new folder" in one_message(err)
+    assert not list((tmp_path / "elsewhere").iterdir())
