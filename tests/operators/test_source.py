@@ -19,6 +19,11 @@ from tests.operators.one_site import (
     rows,
 )
 from thalweg.errors import UserError
+from thalweg.operators.event_time import Arrived
+from thalweg.operators.output import Bound
+from thalweg.operators.source import Source
+from thalweg.operators.spec import SourceSpec, Watched
+from thalweg.operators.state import Ledger, MemoryStore
 from thalweg.query.model import Input, Window, WindowKind
 
 
@@ -82,3 +87,21 @@ def test_streams_that_fall_idle_below_in_a_tree_hold_nothing_back() -> None:
     push(host, {"a": rows((50, 1, 1, 2), columns=PAIR)}, wall=1100)
     assert host.report.late["a"] == 1  # c has gone on without it
     assert found(host, "a", "b", "c") == [(1, 1, 1)]
+
+
+def test_a_stream_is_idle_by_what_its_source_hears_not_by_other_messages_of_the_call() -> None:
+    """A stream that is read by two keys has two sources, in calls that bring other messages."""
+    spec = SourceSpec("s", 0, idle=1_000, watched=(Watched(0, None),))
+    bounds = []
+    for wall in (100, 9_000):
+        ledger = Ledger(MemoryStore())
+        for now, own, other in ((1, 10, 10), (100, None, 50)):
+            arrived = Arrived.of(2)
+            for port, bound in enumerate((own, other)):
+                if bound is not None:
+                    arrived.ports[port].hear(0, 0, bound)
+                    arrived.ports[port].wall = now
+            arrived.wall = now if own else wall
+            out = list(Source(spec).call(arrived, ledger.page("s")))
+        bounds.append([one.time for one in out if isinstance(one, Bound)])
+    assert bounds == [[10], [10]]

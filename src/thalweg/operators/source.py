@@ -66,17 +66,20 @@ class Source:
         """Move the bounds by what has arrived, and past this stream where it has fallen idle."""
         spec, own = self.spec, arrived.ports[0]
         streams: list[SourceSpec | Watched] = [spec, *spec.watched]
+        # Only by what it hears itself: the source operators of a stream must all judge alike, and the other
+        # messages of a call are not the same in all key groups.
+        now = max(arrivals.wall for arrivals in arrived.ports)
         for i, (stream, arrivals) in enumerate(zip(streams, arrived.ports, strict=True)):
             progress.advance(i, arrivals.bounds, lateness=stream.lateness)
             if walls[i] == 0 or (i == 0 and (own.count or own.heard)):
-                walls[i] = arrived.wall
+                walls[i] = now
             elif i:
                 walls[i] = max(walls[i], arrivals.wall)
         if arrived.ended:
             progress.bounds[0] = NEVER
             return
         idle = [stream.idle for stream in streams]
-        progress.bounds[0] = past_idle(progress.bounds, walls, idle, arrived.wall)
+        progress.bounds[0] = past_idle(progress.bounds, walls, idle, now)
 
     def _kept(self, late: pa.RecordBatch) -> pa.RecordBatch | None:
         """Late tuples as they are kept; None where they are only counted."""
