@@ -5,6 +5,7 @@ import pytest
 from tests.simulate import sites_cases
 from tests.simulate.sites_cases import Case, check_several, several_of
 from thalweg.catalog.model import JoinSelectivity
+from thalweg.operators.spec import RelaySpec
 
 HALF = """SELECT a.id AS w, b.id AS x, c.id AS y
 FROM a [RANGE 20 MILLISECONDS], b [RANGE 20 MILLISECONDS], c [RANGE 20 MILLISECONDS]
@@ -53,6 +54,21 @@ def test_what_one_query_has_of_another_is_used_by_a_third(monkeypatch):
     case = Case(2, shape="chain", tuples=80, nulls=0.1)
     _, planned = check_several(case, {"first": FIRST, "second": SECOND, "third": THIRD}, "optimal")
     assert [o.query for o in planned[2][1].operators if o.kind == "reuse"] == ["second"]
+
+
+def test_what_was_widened_for_one_query_is_widened_for_the_next():
+    """The second has a join of the first widened, but not by tuples without a key that only it joins on."""
+    case = Case(7, shape="chain", tuples=60, nulls=0.15)
+    _, planned = check_several(case, several_of(case, 5), "optimal")
+    assert any(o.kind == "reuse" and o.filters_widened for o in planned[2][1].operators)
+    assert any(o.kind == "reuse" for o in planned[3][1].operators)
+
+
+def test_two_selections_of_a_stream_that_are_sent_on_from_one_site():
+    case = Case(31, shape="chain", tuples=60, nulls=0.15)
+    host, _ = check_several(case, several_of(case, 5), "optimal")
+    relays = [p.name for p in host.program.operators if isinstance(p.spec, RelaySpec)]
+    assert sorted(relays) == ["c at n1", "c at n1, 2"]
 
 
 @pytest.mark.parametrize(

@@ -204,6 +204,8 @@ class _Building:
                 outlets = self.shipments.outlets(op)
                 one = Placed(op.name, spec, tuple(inlets), tuple(outlets))
                 placed.setdefault(self.placement.of(op), []).append(one)
+        names = [one.name for operators in placed.values() for one in operators]
+        assert len(names) == len(set(names))  # state and channels go by them
         groups = tuple(
             KeyGroup(p.site, p.kind, p.stage, tuple(self._groups(p)), tuple(map(self._named, operators)))
             for p, operators in placed.items()

@@ -148,9 +148,9 @@ class Graph:
             return view
         key = (id(view.op), view.site, (view.group, view.part and repr(view.part)))
         if key not in self._relays:
-            relay = self.op(
-                Op(f"{view.op.name} at {view.site}", view.site, "relay", view.op.query, buckets=1)
-            )
+            before = sum(other[:2] == key[:2] for other in self._relays)
+            name = f"{view.op.name} at {view.site}" + (f", {before + 1}" if before else "")
+            relay = self.op(Op(name, view.site, "relay", view.op.query, buckets=1))
             relay.stream = view.op.stream
             relay.reads(view, 0)
             self._relays[key] = relay

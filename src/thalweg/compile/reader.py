@@ -135,9 +135,11 @@ class Reader:
         wider = _widened(operator.filters_widened, self.query, own)
         for alias in own:
             # A tuple without a key that only the other query joins on is none of its tuples, but one of ours.
-            asked = theirs.op.query.implied(theirs.theirs[mapping[alias]])
-            if alias in wider or not set(asked) <= set(self.names.implied(alias)):
-                self._widen(theirs.op, theirs.theirs[mapping[alias]], self.names.flag(alias))
+            # What was widened for a third query lacks the tuples without a key that only that one joins on.
+            their = theirs.theirs[mapping[alias]]
+            asked = theirs.op.query.implied(their)
+            if alias in wider or their in theirs.op.wide or not set(asked) <= set(self.names.implied(alias)):
+                self._widen(theirs.op, their, self.names.flag(alias))
         return replace(theirs, site=operator.site, theirs={a: theirs.theirs[mapping[a]] for a in own})
 
     def _widen(self, op: Op, alias: str, flag: str) -> None:
