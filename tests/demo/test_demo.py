@@ -25,6 +25,7 @@ from thalweg.demo.picture import draw
 from thalweg.demo.replay import Replay
 from thalweg.plan.options import PlanOptions
 from thalweg.planners.table import make_plan
+from thalweg.processes import Process
 from thalweg.query import parse
 
 SMALL = Traffic(rate=100, seconds=5.0)
@@ -341,15 +342,13 @@ def test_interrupted_it_ends_all_that_it_started(tmp_path, number):
     while not (home / "run" / "_thalweg" / "jvm").exists():
         assert started.poll() is None
         time.sleep(0.2)
-    jvm = int((home / "run" / "_thalweg" / "jvm").read_text())
+    jvm = Process.parse((home / "run" / "_thalweg" / "jvm").read_text())
     started.send_signal(number)
     _, err = started.communicate(timeout=60)
     assert started.returncode == 1
     assert err.endswith("thalweg: interrupted\n")
     for _ in range(100):
-        try:
-            os.kill(jvm, 0)
-        except ProcessLookupError:
+        if not jvm.alive:
             return
         time.sleep(0.1)
     raise AssertionError("the JVM is still there")

@@ -36,7 +36,7 @@ from thalweg.spark.results import ResultRows, reports, result_rows, results
 from thalweg.spark.session import has_ended, session
 from thalweg.spark.session import stop as end
 from thalweg.spark.sinks.parquet import ResultFiles
-from thalweg.spark.streams import empty_files, info_of, live, schema_of
+from thalweg.spark.streams import SourceLogs, check_names, empty_files, info_of, live, schema_of
 from thalweg.spark.tally import Tally
 
 
@@ -166,6 +166,7 @@ class _Run:
         self.schemas = {name: schema_of(streams[name]) for name in names}
         self.queries: Sequence[Query] = self.options.queries
         self.host = self._host()
+        self.source_logs = SourceLogs(self.folder.checkpoint)
         self.late = LateFiles(self.folder.path / "late", self.schemas)
         self._renewed(self.folder.next_batch)
         self._prepare_output()
@@ -174,6 +175,8 @@ class _Run:
         self._save(self.folder.tally(), complete=False)
         if self.folder.tally().batch >= 0:
             self.waiting[""] = time.monotonic()  # something may wait since the run before
+        for name in names:
+            check_names(streams[name])
         frames = {name: live(self.spark, streams[name]) for name in names}
         if self.settled.get("ended"):
             self.reporter.message("the streams have ended; what their sources have got since is not read")
@@ -327,6 +330,7 @@ class _Run:
         try:
             if self._renewed(batch):
                 raise _Changed  # nothing has been done for this batch yet; the next Spark query does it
+            self.source_logs.check()
             self._publish(flow, batch)
         except Exception as error:
             self.failed = error

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
@@ -20,6 +22,7 @@ from thalweg.spark.session import session
 from thalweg.spark.typing import stream_info
 
 _ANY_AGE = "36500d"
+_PATTERN = frozenset("*?[]{}\\")
 _FILES = {"parquet", "json", "csv", "orc", "text", "avro", "xml"}
 
 
@@ -58,11 +61,46 @@ def live(spark: SparkSession, stream: Stream) -> DataFrame:
 
 def empty_files(stream: Stream) -> list[Path]:
     """Files without any content among those of a local source: Spark takes them as read for good."""
+    return [f for f in _files(stream) if f.stat().st_size == 0]
+
+
+def check_names(stream: Stream) -> None:
+    """Refuse a local source that has a file whose name Spark takes for a pattern."""
+    for file in _files(stream):
+        _check_name(str(file))
+
+
+class SourceLogs:
+    """Spark's logs of the files that sources have read: new ones are checked for names, as they come."""
+
+    def __init__(self, checkpoint: Path) -> None:
+        self._logs = checkpoint / "sources"
+        self._seen: set[Path] = set()
+
+    def check(self) -> None:
+        """Refuse a batch that has read a file whose name Spark takes for a pattern."""
+        found = {log for log in self._logs.glob("*/[0-9]*") if log.name.isdecimal()}
+        for log in found - self._seen:
+            for path in re.findall(r'"path":"([^"]*)"', log.read_text()):
+                _check_name(unquote(path))
+        self._seen = found
+
+
+def _check_name(path: str) -> None:
+    if not _PATTERN.isdisjoint(path.rsplit("/", 1)[-1]):
+        raise UserError(
+            "Spark takes this name for a pattern, and would read other files twice",
+            where=path,
+            remedy="name files without * ? [ ] { } \\ and start in a new folder",
+        )
+
+
+def _files(stream: Stream) -> list[Path]:
+    """The files of a source that is a local folder."""
     path = next((v for k, v in stream.source.options.items() if k.lower() == "path"), "")
-    if stream.source.format.lower() not in _FILES or "://" in path:
+    if stream.source.format.lower() not in _FILES or "://" in path or not Path(path).is_dir():
         return []
-    found = sorted(Path(path).glob("*")) if Path(path).is_dir() else []
-    return [f for f in found if f.name[0] not in "._" and f.is_file() and f.stat().st_size == 0]
+    return [f for f in sorted(Path(path).iterdir()) if f.name[0] not in "._" and f.is_file()]
 
 
 def read_table(stream: Stream) -> pa.Table:
