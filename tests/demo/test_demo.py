@@ -323,11 +323,13 @@ def test_the_whole_of_it_twice(tmp_path):
         assert (done.returncode, done.stderr) == (0, "")
         told = json.loads(done.stdout)
         assert told["verified"] is True
-        assert sum(told["input_rows"].values()) == 3 + (250 + 188 + 156) * 13
+        assert sum(told["input_rows"].values()) == 3 + (250 + 188 + 156) * (13 + 20)  # and to warm up
         assert told["results"] > 500
-        assert told["late_rows"] == 9
+        assert told["late_rows"] == 27
         assert [p["verified"] for p in told["plans"]] == [True, True]
-        assert told["times_less"] > 10
+        assert told["times_less"] > 2  # in all bytes, of which small parcels have most
+        live, central = (p["shipped"]["payload_bytes"] for p in told["plans"])
+        assert central > 10 * live
         for run in (LIVE, CENTRAL):
             assert "site3" in (home / run / "network.svg").read_text()
         assert (home / "demo.png").stat().st_size > 10_000
