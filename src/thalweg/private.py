@@ -10,12 +10,14 @@ import os
 import shutil
 import stat
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from thalweg.processes import Process
 
 _OWNER = "owner"
-_LONG_S = 600.0
+LONG_S = 600.0
+"""So many seconds without any change mean that nobody uses a folder any more."""
 
 
 def path(parent: Path, token: str) -> Path:
@@ -40,15 +42,35 @@ def is_private(folder: Path) -> bool:
 
 
 def remove_left(parent: Path) -> None:
-    """Remove the folders in it of processes that are gone."""
+    """Remove the folders in it of processes of this machine that are gone."""
+    for folder in _ours(parent):
+        with contextlib.suppress(OSError):
+            if _is_left(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def of(owner: Process, parent: Path) -> Iterator[Path]:
+    """The folders that belong to a process."""
+    for folder in _ours(parent):
+        with contextlib.suppress(OSError, ValueError):
+            if _owner(folder) == owner:
+                yield folder
+
+
+def _ours(parent: Path) -> Iterator[Path]:
     for folder in parent.glob(f"thalweg-{os.geteuid()}-*"):
         with contextlib.suppress(OSError):
-            if is_private(folder) and _is_left(folder):
-                shutil.rmtree(folder, ignore_errors=True)
+            if is_private(folder):
+                yield folder
+
+
+def _owner(folder: Path) -> Process:
+    return Process.parse((folder / _OWNER).read_text())
 
 
 def _is_left(folder: Path) -> bool:
     try:
-        return not Process.parse((folder / _OWNER).read_text()).alive
+        owner = _owner(folder)
+        return owner.is_here and not owner.alive
     except (FileNotFoundError, ValueError):  # just made, or never finished
-        return time.time() - folder.stat().st_mtime > _LONG_S
+        return time.time() - folder.stat().st_mtime > LONG_S

@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, Self
 
 
 class Process(NamedTuple):
-    """A process: its number, and when it was started, in ticks since the machine was."""
+    """A process: its number, when it was started, in ticks since the machine was, and where.
+
+    Numbers mean something only on one machine, between two starts of it, and within a container.
+    """
 
     pid: int
     started: int
+    where: str
 
     @classmethod
     def of(cls, pid: int) -> Self | None:
         """The process that has this number now; None if there is none, or only its exit status is left."""
         stat = _stat(pid)
-        return None if stat is None or stat[0] == "Z" else cls(pid, int(stat[19]))
+        return None if stat is None or stat[0] == "Z" else cls(pid, int(stat[19]), _here())
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """The inverse of `str`; a ValueError for any other text."""
-        pid, started = map(int, text.split())
-        return cls(pid, started)
+        pid, started, where = text.split()
+        return cls(int(pid), int(started), where)
 
     def __str__(self) -> str:
-        return f"{self.pid} {self.started}"
+        return f"{self.pid} {self.started} {self.where}"
+
+    @property
+    def is_here(self) -> bool:
+        """Whether its number means a process of this machine and container."""
+        return self.where == _here()
 
     @property
     def alive(self) -> bool:
@@ -40,6 +50,16 @@ def ancestors(pid: int) -> Iterator[tuple[int, str]]:
             yield pid, Path(f"/proc/{pid}/comm").read_text().strip()
         except OSError:
             return
+
+
+@functools.cache
+def _here() -> str:
+    """This start of this machine, and the space of process numbers that this process is in."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot}/{Path('/proc/self/ns/pid').stat().st_ino}"
+    except OSError:
+        return "unknown"
 
 
 def _stat(pid: int) -> list[str] | None:

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from tests.planners.examples import pmjoin_1, query
+from tests.planners.examples import catalog, pmjoin_1, query, stream
 from tests.simulate.sites_cases import (
     Case,
     by_planner,
@@ -21,6 +21,7 @@ from tests.simulate.sites_cases import (
 from thalweg.errors import UserError
 from thalweg.plan.document import Plan, PlannedQuery
 from thalweg.plan.one_way import METHODS
+from thalweg.plan.operators import Filter
 from thalweg.plan.options import PlanOptions
 from thalweg.planners.table import make_plan
 
@@ -184,3 +185,18 @@ def damage(name, tmp_path, times):
             continue
         host, batches = drive(CASE, made, rows_of(CASE), crashes=0.0)
         assert found(CASE, asked, host, made.results[0].same) == expected(CASE, asked, batches), damaged
+
+
+def test_a_key_may_hold_an_equals_sign():
+    """A plan that the planner has made passes, also where a reused join lacks such an equality."""
+    columns = dict.fromkeys(("x", "y", "id"), "long")
+    known = catalog([stream("a", "n0", columns), stream("b", "n1", columns)], sites=["n0", "n1"])
+    froms = "FROM a [RANGE 5 SECONDS], b [RANGE 5 SECONDS] WHERE a.x = b.x"
+    sqls = {
+        "p": f"SELECT a.id AS i, b.id AS j {froms}",
+        "q": f"SELECT a.id AS i, b.id AS j {froms} AND (a.y = 1) = (b.y = 1)",
+    }
+    asked = [query(sql, known, name) for name, sql in sqls.items()]
+    made = make_plan(asked, known, PlanOptions("optimal"))
+    assert any(isinstance(o, Filter) for o in made.queries[1].deployment.operators)
+    made.check_is_of(asked, "plan.json")

@@ -141,3 +141,21 @@ def test_an_equality_that_a_reused_join_does_not_have(name: str, seed: int, kind
         name,
     )
     assert any(isinstance(o, Filter) for o in planned[1][1].operators)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "a.x = b.x AND a.x = b.y",
+        "a.x = b.x AND a.y = c.y AND a.v = c.y AND b.x = c.x",
+        "a.x = b.x AND a.y = b.y AND a.v = b.y",
+    ],
+)
+@pytest.mark.parametrize("name", ["optimal", "bottom-up"])
+def test_equalities_within_a_stream_that_a_reused_join_does_not_have(name: str, where: str) -> None:
+    froms = f"a {W}, b {W}"
+    more = f"{froms}, c {W}" if "c." in where else froms
+    known = known_of((0, 1, 2), {**LONGS, "v": "long"})
+    first, second = ids("ab", froms, "a.x = b.x"), ids("abc" if "c." in where else "ab", more, where)
+    for seed in range(3):
+        check(known, planned_by(known, [first, second], name), seed)

@@ -292,7 +292,7 @@ def with_nanoseconds(file, table):
     [
         (
             cut_short,
-            "can't be read: it is cut short, or not a Parquet file; put one that can be in its place",
+            "can't be read: it is cut short, or not a Parquet file; replace it with a readable file",
         ),
         (with_text, "column k is string in the file and int in the catalog; write the file anew"),
         (with_nanoseconds, "column ts is timestamp[ns, tz=UTC] in the file and timestamp in the catalog"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -40,6 +41,10 @@ def publish(sink, batch, rows=3):
     return [100 * batch + 10 * part + i for part in range(2) for i in range(rows)]
 
 
+def versions(sink):
+    return list((sink.folder.parents[1] / ".results" / "q").iterdir())
+
+
 def read(folder):
     return sorted(n for f in folder.glob("*.parquet") for n in pq.read_table(f)["n"].to_pylist())
 
@@ -51,7 +56,7 @@ def test_files_stay_few_and_keep_their_rows(sink):
         sink.tidy(batch)
         assert read(sink.folder) == wanted
         assert len(list(sink.folder.iterdir())) <= 1 + 5 + 4
-    assert len(list((sink.folder.parent / ".q").iterdir())) == 2  # this version and the one before
+    assert len(versions(sink)) == 2  # this one and the one before
 
 
 def test_the_batch_that_may_be_repeated_is_not_merged(sink):
@@ -62,6 +67,40 @@ def test_the_batch_that_may_be_repeated_is_not_merged(sink):
         sink.clear(batch)
         wanted += publish(sink, batch)
         assert read(sink.folder) == wanted
+
+
+def test_many_files_of_one_batch_take_several_merges(sink, monkeypatch):
+    """Each gives a file of its own."""
+    monkeypatch.setattr(parquet, "_TOGETHER", 3_000)
+    wanted = []
+    for batch in range(4):
+        for part in range(16):
+            first = 1000 * batch + 10 * part
+            pq.write_table(pa.table({"n": list(range(first, first + 5))}), sink.draft / f"{part:02d}.parquet")
+            wanted += range(first, first + 5)
+        sink.publish([(f"{part:02d}.parquet", 5) for part in range(16)], batch)
+        sink.tidy(batch)
+        sink.tidy(batch)
+        assert read(sink.folder) == wanted
+    assert len(list(sink.folder.glob("merged-*"))) > 2
+
+
+@pytest.mark.parametrize("lacking", ["symlink", "link"])
+def test_without_links_files_stay_as_they_are(tmp_path, monkeypatch, lacking):
+    def fail(*_, **__):
+        raise OSError(errno.EPERM, "not supported")
+
+    monkeypatch.setattr(os, lacking, fail)
+    monkeypatch.setattr(parquet, "_MANY", 5)
+    made = ParquetSink(tmp_path / "results" / "q", tmp_path / "draft", merges=True)
+    made.folder.parent.mkdir()
+    made.draft.mkdir()
+    assert Versions(made.folder).open() == (lacking == "link")
+    made.folder.mkdir(exist_ok=True)
+    wanted = [n for batch in range(10) for n in publish(made, batch)]
+    made.tidy(9)  # the files of the last batch would be linked
+    assert read(made.folder) == wanted
+    assert len(list(made.folder.iterdir())) == 20
 
 
 def test_large_files_are_left_alone(sink, monkeypatch):
@@ -88,7 +127,7 @@ def test_a_merge_that_was_interrupted_is_undone_or_done(sink):
             sink.tidy(10 * n + 6)
         assert read(sink.folder) == wanted
         assert Versions(sink.folder).open()
-        assert len(list((sink.folder.parent / ".q").iterdir())) == 1
+        assert len(versions(sink)) == 1
         sink.tidy(10 * n + 6)
         assert read(sink.folder) == wanted
 

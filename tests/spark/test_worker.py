@@ -68,6 +68,24 @@ def test_what_a_dead_jvm_has_left_is_removed_and_nothing_else(memory):
     assert foreign.exists()
 
 
+def test_folders_of_another_container_are_left_alone(memory):
+    """Its process numbers mean other processes, or none, here."""
+    foreign = memory / f"thalweg-{os.geteuid()}-foreign"
+    foreign.mkdir(mode=0o700)
+    (foreign / "owner").write_text("999999999 1 another-boot/1")
+    worker.caches("job")
+    assert foreign.exists()
+
+
+def test_memory_of_queries_that_have_long_done_nothing_is_freed(memory):
+    """Also if another worker has served them."""
+    old, new = (worker.Caches("job", name).folder for name in ("old", "new"))
+    os.utime(old, (1, 1))
+    worker.caches("other")
+    assert not old.exists()
+    assert new.exists()
+
+
 def test_without_shared_memory_there_is_none(monkeypatch, memory):
     shutil.rmtree(memory)
     assert worker.caches("job").folder is None

@@ -11,7 +11,7 @@ from thalweg.compile.inputs import StreamInfo, TypedQuery
 from thalweg.kernel.columns import fixed_dtype, is_bytes
 from thalweg.kernel.keys import is_exact
 from thalweg.operators.pack import VALUE
-from thalweg.query import classes
+from thalweg.query.classes import classes, equated
 from thalweg.query.model import Expr, WindowKind
 from thalweg.query.rename import unqualified
 
@@ -56,11 +56,14 @@ class QueryFields:
         return [c for c, m in enumerate(self.classes) if any(e.sql in meant for e in m.get(alias, ()))]
 
     def equates(self, condition: Expr) -> bool:
-        """Whether a condition between streams is an equality of keys; Spark evaluates all the others."""
-        return any(condition.sql == f"{a} = {b}" for a in self._typed for b in self._typed)
+        """Whether a condition is an equality of keys; Spark evaluates all others between streams."""
+        return equated(condition.sql, self._typed) is not None
 
     def equal(self, aliases: Sequence[str]) -> list[tuple[str, str]]:
-        """The pairs of key fields that are the same wherever all these aliases have been joined."""
+        """The pairs of key fields that are the same wherever all these aliases have been joined.
+
+        Where a stream has several keys that must be the same, its flag says so.
+        """
         found = []
         for c, members in enumerate(self.classes):
             first, *others = [a for a in aliases if a in members] or [""]
@@ -105,6 +108,10 @@ class QueryFields:
         """Whether a tuple takes part under an alias: its filters hold, and no key of it is NULL."""
         filters = [f"({unqualified(f)})" for f in self.query.input(alias).filters]
         return FLAG + " AND ".join((*filters, *self.implied(alias)))
+
+    def compares_within(self, alias: str) -> bool:
+        """Whether the query asks that fields of one tuple are the same."""
+        return bool(self._same(alias))
 
     def condition(self, alias: str) -> str | None:
         """The part of the flag that Spark evaluates; the rest asks that no key is NULL."""

@@ -140,7 +140,9 @@ class Reader:
             asked = theirs.op.query.implied(their)
             if alias in wider or their in theirs.op.wide or not set(asked) <= set(self.names.implied(alias)):
                 self._widen(theirs.op, their, self.names.flag(alias))
-        return replace(theirs, site=operator.site, theirs={a: theirs.theirs[mapping[a]] for a in own})
+        view = replace(theirs, site=operator.site, theirs={a: theirs.theirs[mapping[a]] for a in own})
+        within = tuple(view.field(f"{a}.{self.names.flag(a)}") for a in own if self.names.compares_within(a))
+        return replace(view, flags=(*view.flags, *within), group=(view.group, within)) if within else view
 
     def _widen(self, op: Op, alias: str, flag: str) -> None:
         """Let an operator, and all that it reads, pass what this query's filter passes as well."""
@@ -164,10 +166,11 @@ class Reader:
         equal: dict[tuple[str, str], None] = {}
         for text in operator.filters:
             expr = Expr(text)
+            if self.names.equates(expr):
+                same = self.names.equal(view.aliases)
+                equal |= {(view.field(a), view.field(b)): None for a, b in same}
+                continue
             if len(expr.aliases) > 1:
-                if self.names.equates(expr):
-                    same = self.names.equal(view.aliases)
-                    equal |= {(view.field(a), view.field(b)): None for a, b in same}
                 continue
             (alias,) = expr.aliases
             flags.append(view.field(f"{alias}.{FLAG}{unqualified(expr)}"))

@@ -25,14 +25,14 @@ from thalweg.kernel.window import Window
 class SharedArrays:
     """Allocates arrays as mapped files in one folder.
 
-    Where the file system is full it gives plain memory instead, and is not `whole`: it can't be shared then.
+    Where the file system is full it gives plain memory instead, and is not `shareable`.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.files: dict[str, tuple[str, tuple[int, ...], str]] = {}
         self.marks: list[dict[str, int]] = []  # of the windows, when they were given
-        self.whole = True
+        self.shareable = True
 
     def of(self, number: int) -> Any:
         """The allocator of the window of that number."""
@@ -58,7 +58,7 @@ class SharedArrays:
             mapped = _mapped(self.folder / file, shape, dtype.str)
         except OSError:
             (self.folder / file).unlink(missing_ok=True)
-            self.whole = False
+            self.shareable = False
             return np.empty(shape, dtype)
         self.files[name] = (file, shape, dtype.str)
         return mapped
@@ -121,7 +121,7 @@ class SharedWindows:
             arrays.folder.rename(target)
         except OSError:  # full, or removed: this process still has them
             shutil.rmtree(arrays.folder, ignore_errors=True)
-            arrays.whole = False
+            arrays.shareable = False
         else:
             arrays.folder = target
 

@@ -11,11 +11,11 @@ from thalweg.operators.state import Runtime, make_join
 
 
 class OwnCache:
-    """The state of one bucket, as this process left it; not `whole` where it was to be shared, but can't."""
+    """The state of one bucket, as this process left it; `unshared` where others should have it, but can't."""
 
-    def __init__(self, *, whole: bool = True) -> None:
+    def __init__(self, *, unshared: bool = False) -> None:
         self._held: Runtime | None = None
-        self.whole = whole
+        self.unshared = unshared
 
     def take(self, spec: JoinSpec, nonce: str) -> Runtime | None:
         held, self._held = self._held, None
@@ -43,7 +43,7 @@ class SharedCache:
         held, mine = self._held, self._arrays
         self._held = self._arrays = None
         same = held is not None and held.nonce == nonce
-        if same and mine is not None and not mine.whole:  # it could not be shared, so nobody else has it
+        if same and mine is not None and not mine.shareable:  # it could not be shared, so nobody else has it
             self._arrays = mine
             return held
         taken = self._windows.take(self._bucket, nonce) if nonce else None
@@ -66,8 +66,8 @@ class SharedCache:
         return Runtime(nonce, join, [[] for _ in spec.ports])
 
     @property
-    def whole(self) -> bool:
-        return self._arrays is None or self._arrays.whole
+    def unshared(self) -> bool:
+        return self._arrays is not None and not self._arrays.shareable
 
     def allocators(self, windows: int) -> Sequence[Allocator] | None:
         self._arrays = self._windows.new()
@@ -75,5 +75,5 @@ class SharedCache:
 
     def give(self, runtime: Runtime) -> None:
         self._held = runtime
-        if self._arrays is not None and self._arrays.whole:
+        if self._arrays is not None and self._arrays.shareable:
             self._windows.give(self._arrays, runtime.join.windows, self._bucket, runtime.nonce)

@@ -127,11 +127,11 @@ class Page:
 class Cache(Protocol):
     """Where a bucket keeps its state in memory between calls; nothing is lost if it is not there.
 
-    It is not `whole` where other processes should be able to take it, but can't.
+    It is `unshared` where other processes should be able to take it, but can't.
     """
 
     @property
-    def whole(self) -> bool: ...
+    def unshared(self) -> bool: ...
 
     def take(self, spec: JoinSpec, nonce: str) -> Runtime | None:
         """The state of the moment that the nonce stands for, if at hand."""

@@ -2,7 +2,8 @@
 
 Each operator's output stands for the join of some streams: all of it, the part of some key spaces, or the
 results that one head completes. Splits narrow that, joins take what all inputs have in common, and what
-arrives at the sinks must add up to the whole query.
+arrives at the sinks must add up to the whole query. Whether an output that is reused has all tuples of this
+query, and the filters after it leave no others, is not checked.
 """
 
 from __future__ import annotations
@@ -15,9 +16,8 @@ from thalweg.plan import operators as ops
 from thalweg.plan.deployment import Deployment
 from thalweg.plan.one_way import PIECES
 from thalweg.plan.selectors import Region, regions
-from thalweg.query.classes import classes
+from thalweg.query.classes import classes, equated
 from thalweg.query.model import Query
-from thalweg.units import LONGEST
 
 WIDEST = 1e15
 """The most bytes of one tuple."""
@@ -83,9 +83,6 @@ class _Reader:
                 continue
             if edge.tuples_per_s and edge.bytes_per_s / edge.tuples_per_s > WIDEST:
                 raise ValueError(f"edge {edge.source} -> {edge.target}: its tuples are too wide")
-        for operator in self.deployment.operators:
-            if isinstance(operator, ops.Helper | ops.Keys) and (operator.interval_s or 0) * 1e6 > LONGEST:
-                raise ValueError(f"operator {operator.id}: interval_s is longer than a million days")
 
     def _cut(self) -> tuple[dict[str, Region], dict[int, Region]]:
         """What each split selects of its key space, and the whole of each key space."""
@@ -160,8 +157,8 @@ class _Reader:
     def _filter(self, operator: ops.Filter) -> Output:
         found = self._read(operator, operator.inputs[0])
         for text in operator.filters:
-            left, _, right = text.partition(" = ")
-            spaces = [{c for (_, key), c in self.key_space.items() if key == side} for side in (left, right)]
+            sides = equated(text, {key for _, key in self.key_space}) or ("", "")
+            spaces = [{c for (_, key), c in self.key_space.items() if key == side} for side in sides]
             if text not in self.filters and not spaces[0] & spaces[1]:
                 raise ValueError(f"operator {operator.id}: {text!r} is not a condition of the query")
         for alias, text in operator.windows.items():
@@ -242,11 +239,16 @@ class _Reader:
     def _united(self, parts: Sequence[Output], what: str) -> Output:
         """Several outputs of the same streams as one; they must not overlap."""
         boxes = [{c: p.parts.get(c, self.whole[c]) for c in self.whole} for p in parts]
-        for space in self.whole:
-            alike: dict[tuple[Region, ...], list[dict[int, Region]]] = {}
-            for box in boxes:
-                alike.setdefault(tuple(r for c, r in box.items() if c != space), []).append(box)
-            boxes = [{**same[0], space: _together([b[space] for b in same], what)} for same in alike.values()]
+        before = 0
+        while len(boxes) != before:
+            before = len(boxes)
+            for space in self.whole:
+                alike: dict[tuple[Region, ...], list[dict[int, Region]]] = {}
+                for box in boxes:
+                    alike.setdefault(tuple(r for c, r in box.items() if c != space), []).append(box)
+                boxes = [
+                    {**same[0], space: _together([b[space] for b in same], what)} for same in alike.values()
+                ]
         if len(boxes) > 1:
             raise ValueError(f"{what} are not parts of one whole")
         left = {c: r for c, r in boxes[0].items() if r != self.whole[c]} if boxes else {}

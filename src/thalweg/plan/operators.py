@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from thalweg.plan.codec import decode, encode
 from thalweg.plan.one_way import METHODS
 from thalweg.plan.selectors import Selector
+from thalweg.units import LONGEST
 
 On = tuple[Mapping[str, tuple[str, ...]], ...]
 """For each shared attribute, the streams that have it and their expressions for it."""
@@ -292,7 +293,7 @@ KINDS: Mapping[str, type[Operator]] = {
 
 
 def _check_interval(operator: Helper | Keys) -> None:
-    if operator.interval_s is not None and not 0 < operator.interval_s < math.inf:
+    if operator.interval_s is not None and not 0 < operator.interval_s < LONGEST / 1e6:
         raise ValueError(f"operator {operator.id}: interval_s can't be {operator.interval_s}")
 
 

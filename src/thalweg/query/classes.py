@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 
 from thalweg.query.model import Equality, Expr
 
@@ -40,3 +40,15 @@ def classes(
             by_alias.setdefault(alias, []).append(expr)
         found.append(by_alias)
     return found
+
+
+def equated(text: str, keys: Collection[str]) -> tuple[str, str] | None:
+    """The two keys that a text compares; None where it is no equality of keys, which may hold a `=` too.
+
+    >>> equated("`a`.`x` = 1 = `b`.`y`", {"`a`.`x` = 1", "`b`.`y`"})
+    ('`a`.`x` = 1', '`b`.`y`')
+    """
+    for left in keys:
+        if text.startswith(f"{left} = ") and (right := text[len(left) + 3 :]) in keys:
+            return left, right
+    return None

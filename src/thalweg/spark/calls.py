@@ -123,11 +123,11 @@ def _called(
     sent: dict[str, list[Parcel]] = {}
     late, used = 0, []
 
-    def cache(operator: str, spec: JoinSpec) -> Cache:
+    def noted(operator: str, spec: JoinSpec) -> Cache:
         used.append(bucket.cache(operator, spec))
         return used[-1]
 
-    for out in call(program, group, messages, replace(bucket, cache=cache)):
+    for out in call(program, group, messages, replace(bucket, cache=noted)):
         if isinstance(out, Shipped):
             sent.setdefault(out.site, []).append(out.parcel)
         elif isinstance(out, Late):
@@ -140,8 +140,7 @@ def _called(
                 assert hosting.exchange is not None
                 folder = Drafts(Path(hosting.exchange), hosting.job)
                 drafts.append(folder.write(Edge(site, target), batch, str(group), parcels))
-            unshared = not all(cache.whole for cache in used)
-            yield replace(out, drafts=drafts, unshared=int(unshared))
+            yield replace(out, drafts=drafts, unshared=int(any(one.unshared for one in used)))
         else:
             yield out
 

@@ -63,7 +63,7 @@ def in_our_words(error: Exception, where: str) -> Exception:
         return UserError(
             "a Parquet file stores a column in another type than the catalog declares",
             where=where,
-            remedy="such as an unsigned integer of 64 bits, which is a DECIMAL(20,0)",
+            remedy="declare the column as the file stores it; an unsigned 64-bit integer is DECIMAL(20,0)",
         )
     if not isinstance(error, PySparkException | Py4JJavaError):
         return error
@@ -109,7 +109,7 @@ def _unreadable(why: str, name: str, text: str) -> UserError:
     if "is not a Parquet file" in cause:
         cause = "it is cut short, or not a Parquet file"
     return UserError(
-        f"can't be read: {cause}", where=path, remedy=f"put one that can be in its place; {_GO_ON}"
+        f"can't be read: {cause}", where=path, remedy=f"replace it with a readable file; {_GO_ON}"
     )
 
 

@@ -98,7 +98,7 @@ class Folder:
 
     def _forget(self) -> None:
         """Remove what a run has made that has read nothing; the lock stays, and whatever else is there."""
-        ours = (self.path / name for name in ("plan.json", "metrics.json", "results", "late"))
+        ours = (self.path / name for name in ("plan.json", "metrics.json", "results", ".results", "late"))
         for file in (*ours, *(f for f in self.own.iterdir() if f.name != "lock")):
             if file.is_dir():
                 shutil.rmtree(file)
@@ -132,13 +132,16 @@ class Folder:
         jvm = self.own / "jvm"
         if not jvm.exists():
             return
+        text = _text(jvm)
+        if text.isdecimal():
+            return  # of an earlier version, whose programs are refused
         try:
-            process = Process.parse(_text(jvm))
+            process = Process.parse(text)
         except ValueError:
             remedy = "remove it when no Spark of an earlier run is left"
             raise damaged(jvm, "it has no process id", remedy) from None
         for _ in range(300):
-            if not process.alive:
+            if not process.is_here or not process.alive:
                 return
             time.sleep(0.1)
         raise UserError(
@@ -188,7 +191,7 @@ class Folder:
 
 
 def _text(file: Path) -> str:
-    """A file of ours. Bytes that are no text are left for its reader to stumble over."""
+    """A file of ours. Bytes that are no text are replaced; parsing it then fails."""
     try:
         return file.read_text(encoding="utf-8", errors="replace").strip()
     except OSError as error:

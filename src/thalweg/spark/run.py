@@ -34,7 +34,7 @@ from thalweg.spark.host import SparkHost, compiled, with_limit
 from thalweg.spark.late import LateFiles
 from thalweg.spark.results import ResultRows, reports, result_rows, results
 from thalweg.spark.session import has_ended, session
-from thalweg.spark.session import stop as end
+from thalweg.spark.session import stop as stop_session
 from thalweg.spark.sinks.parquet import ResultFiles
 from thalweg.spark.streams import SourceLogs, check_names, empty_files, info_of, live, schema_of
 from thalweg.spark.tally import Tally
@@ -114,7 +114,7 @@ def _run(options: RunOptions, reporter: Reporter, folder: Folder, stop: _Stop) -
     except (PySparkException, Py4JJavaError) as error:
         raise in_our_words(error, _named(options.queries)) from error
     finally:
-        end(spark)
+        stop_session(spark)
 
 
 def _as_begun(options: RunOptions, folder: Folder, reporter: Reporter) -> RunOptions:
@@ -179,7 +179,7 @@ class _Run:
             check_names(streams[name])
         frames = {name: live(self.spark, streams[name]) for name in names}
         if self.settled.get("ended"):
-            self.reporter.message("the streams have ended; what their sources have got since is not read")
+            self.reporter.message("the streams have ended; rows that arrived since are not read")
         finished = bool(self.settled.get("ended")) or self._stream(frames)
         if finished and self.host.must_end:
             # Results may wait for event time to pass; say that it will, once all that came has been read.

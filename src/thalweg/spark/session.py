@@ -90,9 +90,11 @@ def session(master: str | None = None, log: Path | None = None, **conf: str) -> 
     options = " ".join([collector, *class_options()])
     local = {}
     if master.startswith("local"):
-        folder = _temporary()
-        options += f" -Djava.io.tmpdir={folder}"
-        local = {**_LOCAL, "spark.driver.extraJavaOptions": options, "spark.local.dir": str(folder)}
+        local = dict(_LOCAL)
+        if (folder := _temporary()) is not None:
+            options += f" -Djava.io.tmpdir={folder}"
+            local["spark.local.dir"] = str(folder)
+        local["spark.driver.extraJavaOptions"] = options
     _quiet()
     settings = _DEFAULTS | local | {_PROVIDER: ROCKSDB} | RUNTIME | conf
     builder = SparkSession.builder.master(master)
@@ -122,13 +124,16 @@ def session(master: str | None = None, log: Path | None = None, **conf: str) -> 
 
 
 @functools.cache
-def _temporary() -> Path:
-    """The folder of Spark's temporary files and sockets; a killed process leaves them to the next one."""
+def _temporary() -> Path | None:
+    """The folder of Spark's temporary files and sockets; a killed process leaves them to the next one.
+
+    None where its path can't be given to Java, or leaves no room for the name of a socket.
+    """
     parent, own = Path(tempfile.gettempdir()), Process.of(os.getpid())
     private.remove_left(parent)
     folder = private.path(parent, secrets.token_hex(8))
-    if own is None or " " in str(folder) or not private.make(folder, own):
-        return parent
+    if own is None or " " in str(folder) or len(str(folder)) > 60 or not private.make(folder, own):
+        return None
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
@@ -223,7 +228,7 @@ def has_ended(error: Exception) -> bool:
 
 
 def stop(spark: SparkSession) -> None:
-    """End a session of ours. Whether its JVM is gone is for the caller to say."""
+    """End a session of ours. The caller reports a lost JVM."""
     with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
         spark.stop()
 

@@ -31,7 +31,6 @@ from thalweg.processes import Process, ancestors
 from thalweg.spark.rows import murmur3
 
 MEMORY = Path("/dev/shm")
-_LONG_S = 600.0
 
 
 @functools.cache
@@ -61,7 +60,7 @@ class Caches:
         bucket = _bucket(group, operator)
         if bucket not in self._held:
             if spec.held or self.folder is None:
-                self._held[bucket] = OwnCache(whole=spec.held)
+                self._held[bucket] = OwnCache(unshared=not spec.held)
             else:
                 self._held[bucket] = SharedCache(SharedWindows(self.folder), bucket)
         return self._held[bucket]
@@ -78,16 +77,6 @@ class Caches:
             for bucket in given - kept:
                 SharedWindows(self.folder).remove(bucket)
 
-    @property
-    def ended(self) -> bool:
-        """Whether the query has long done nothing. Should it go on, it rebuilds from its state."""
-        if self.folder is None:
-            return False
-        try:
-            return time.time() - self.folder.stat().st_mtime > _LONG_S
-        except OSError:
-            return True
-
 
 _queries: dict[tuple[str, str], Caches] = {}
 
@@ -97,11 +86,21 @@ def caches(job: str) -> Caches:
     context = TaskContext.get()
     query = (context and context.getLocalProperty("spark.jobGroup.id")) or "query"
     if (job, query) not in _queries:
-        for other in [key for key, one in _queries.items() if one.ended]:
-            if (folder := _queries.pop(other).folder) is not None:
-                shutil.rmtree(folder, ignore_errors=True)
+        _forget_ended()
         _queries[job, query] = Caches(job, query)
     return _queries[job, query]
+
+
+def _forget_ended() -> None:
+    """Free the memory of queries that have long done nothing. If one goes on, it rebuilds from its state."""
+    jvm = _jvm()
+    for folder in () if jvm is None else private.of(jvm, MEMORY):
+        for query in folder.glob("*/"):
+            with contextlib.suppress(OSError):
+                if time.time() - query.stat().st_mtime > private.LONG_S:
+                    shutil.rmtree(query, ignore_errors=True)
+    for key in [k for k, one in _queries.items() if one.folder is not None and not one.folder.exists()]:
+        del _queries[key]
 
 
 def _bucket(group: int, operator: str) -> str:
@@ -137,8 +136,13 @@ def _path(job: str) -> Path:
 
 def _folder(job: str) -> Path | None:
     """The folder of a job, made if it is not there; None where there is no memory to share."""
-    jvm = next((Process.of(pid) for pid, name in ancestors(os.getpid()) if name == "java"), None)
+    jvm = _jvm()
     if jvm is None:
         return None
     private.remove_left(MEMORY)
     return _path(job) if private.make(_path(job), jvm) else None
+
+
+def _jvm() -> Process | None:
+    """The JVM that has started this process."""
+    return next((Process.of(pid) for pid, name in ancestors(os.getpid()) if name == "java"), None)

@@ -8,6 +8,7 @@ types that only Spark can store.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 import uuid
@@ -43,7 +44,7 @@ _OWN = (
 _MANY, _SMALL, _TOGETHER = 64, 16 << 20, 64 << 20
 """So many files smaller than this become one, of about this size at most; sizes are in bytes."""
 
-_BATCH = re.compile(r"(\d{9})-\d{4}\.parquet|merged-\d{9}-(\d{9})\.parquet")
+_BATCH = re.compile(r"(\d{9})-\d{4}\.parquet|merged-\d{9}-(\d{9})-\d{9}\.parquet")
 
 
 @dataclass(frozen=True)
@@ -106,9 +107,13 @@ class ParquetSink:
         draft = self.draft / "merged.parquet"
         if not _merged(chosen, draft):
             return
+        versions = Versions(self.folder)
         first = min(int(f.name.removeprefix("merged-")[:9]) for f in chosen)
-        name = f"merged-{first:09d}-{max(last[f] for f in chosen):09d}.parquet"
-        Versions(self.folder).replace({f.name for f in chosen}, draft, name)
+        upto = max(last[f] for f in chosen)
+        name = f"merged-{first:09d}-{upto:09d}-{versions.current + 1:09d}.parquet"
+        # Without room for it, the files stay as they are.
+        with contextlib.suppress(OSError):
+            versions.replace({f.name for f in chosen}, draft, name)
 
 
 def _merged(files: Sequence[Path], draft: Path) -> bool:
