@@ -5,6 +5,7 @@ When the process ends without removing its folder, the next one that looks does 
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import shutil
@@ -39,6 +40,17 @@ def is_private(folder: Path) -> bool:
     """Whether it is a folder, not a link to one, that belongs to this user and is open to nobody else."""
     found = folder.lstat()
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
+
+
+def remove_at_exit(folder: Path) -> None:
+    """Remove a folder when this process ends, and not when one that it has forked does."""
+    process = os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == process:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
 
 
 def remove_left(parent: Path) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import functools
 import logging
 import os
 import secrets
-import shutil
 import signal
 import site
 import sys
@@ -134,7 +132,7 @@ def _temporary() -> Path | None:
     folder = private.path(parent, secrets.token_hex(8))
     if own is None or " " in str(folder) or len(str(folder)) > 60 or not private.make(folder, own):
         return None
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    private.remove_at_exit(folder)
     return folder
 
 

@@ -8,7 +8,6 @@ windows: they are rebuilt from the state when another process gets the bucket.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import functools
 import gc
@@ -127,7 +126,7 @@ def forget(job: str) -> None:
 
 def forget_at_exit(job: str) -> None:
     """Free the shared memory of a job when its driver ends."""
-    atexit.register(forget, job)
+    private.remove_at_exit(_path(job))
 
 
 def _path(job: str) -> Path:
