@@ -82,3 +82,18 @@ def test_a_file_that_is_gone_is_named():
     told = in_our_words(Java(f"org.apache.spark.SparkException: {text}File does not exist."), "q.sql")
     assert isinstance(told, UserError)
     assert str(told) == "/my data/1.json: is missing; put it back; the same command continues"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[CANNOT_LOAD_STATE_STORE.CANNOT_READ_STREAMING_STATE_FILE] An error occurred during loading state",
+        "Failed to read log file file:/out/_thalweg/checkpoint/offsets/0",
+    ],
+)
+def test_a_damaged_checkpoint_is_called_so(text):
+    error = in_our_words(PySparkException(f"{text}. SQLSTATE: 58030\n\tat x"), "q.sql")
+    assert isinstance(error, RunError)
+    assert str(error) == (
+        f"Spark's checkpoint is damaged: {text}; put it back as it was, or start the run in a new folder"
+    )

@@ -25,6 +25,7 @@ _PYTHON = re.compile(
 _FILE = re.compile(r"\[FAILED_READ_FILE\.(\w+)\] Encountered error while reading file (.+?)\.\s")
 _TYPES = re.compile(r"column \[(.+?)\]\. Expected Spark type (.+?), actual Parquet type (.+?)\.")
 _WRONG_TYPE = "UnsupportedOperationException: org.apache.parquet.column"  # Spark does not say of which file
+_CHECKPOINT = re.compile(r"CANNOT_LOAD_STATE_STORE|Failed to read log file")
 _GO_ON = "the same command continues"
 _DATA_EXCEPTION = "22"  # the class of SQLSTATEs: a value that an expression can't be computed for
 
@@ -67,6 +68,11 @@ def in_our_words(error: Exception, where: str) -> Exception:
         )
     if not isinstance(error, PySparkException | Py4JJavaError):
         return error
+    if _CHECKPOINT.search(text):
+        return RunError(
+            f"Spark's checkpoint is damaged: {reason(error)}; "
+            "put it back as it was, or start the run in a new folder"
+        )
     if raised := _PYTHON.findall(text):
         return RunError(f"{where}: {raised[-1]}")
     what, remedy = _sentences(reason(error))
