@@ -51,6 +51,9 @@ CASES = {
 AT_ONCE = ("a tree", "probe sequences", "partitioned")
 """Those that `make test` runs on Spark."""
 
+ON_A_CLUSTER = ("one site", *AT_ONCE, "several queries")
+"""A batch takes seconds there; the others differ in what is compiled, not in what a host does."""
+
 
 @dataclass
 class Outcome:
@@ -158,7 +161,7 @@ def workers(tmp_path_factory):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ON_A_CLUSTER)
 def test_on_a_cluster(tmp_path, workers, command, name):
     address, work = workers
     before = set(work.glob("*/app-*"))
