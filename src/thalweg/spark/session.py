@@ -197,8 +197,13 @@ def _said_to(log: Path | None) -> Iterator[None]:
 
 
 def _quiet() -> None:
-    """PySpark logs every error that it also raises, as pages of JSON; the commands say it in a line."""
+    """PySpark logs every error that it also raises, as pages of JSON; the commands say it in a line.
+
+    Py4J uses the root logger, which makes itself a handler for standard error if it has none.
+    """
     if not _debugging():
+        if not logging.root.handlers:
+            logging.root.addHandler(logging.NullHandler())
         for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
             PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
 
