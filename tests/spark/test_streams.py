@@ -41,7 +41,9 @@ def test_a_file_that_is_far_older_than_the_newest_is_read(spark, tmp_path):
 PATTERNS = ["a*.parquet", "b?.parquet", "[c].parquet", "{d}.parquet", "back\\slash.parquet"]
 
 
-@pytest.mark.parametrize("name", PATTERNS)
+@pytest.mark.parametrize(
+    "name", [PATTERNS[0], *(pytest.param(name, marks=pytest.mark.long) for name in PATTERNS[1:])]
+)
 def test_a_name_that_spark_takes_for_a_pattern_is_refused(tmp_path, thalweg, name):
     """It would read all other files of the batch twice."""
     made = place_with(tmp_path)

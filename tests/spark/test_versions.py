@@ -175,7 +175,7 @@ def test_a_plain_folder_stays_as_it_is(sink, tmp_path):
     assert len(list(plain.folder.iterdir())) == 20
 
 
-@pytest.mark.parametrize("merged", [True, False])
+@pytest.mark.parametrize("merged", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_run(tmp_path, thalweg, monkeypatch, merged):
     monkeypatch.setattr(parquet, "_MANY", 2)
     made = place(tmp_path, at=dict.fromkeys("abcd", "n1"), count=6, size=40)

@@ -96,7 +96,7 @@ def test_without_shared_memory_there_is_none(monkeypatch, memory):
     "mount",
     [
         pytest.param("mount -t tmpfs -o size=64k none /dev/shm", id="full"),
-        pytest.param("mount -t tmpfs -o ro none /dev/shm", id="read-only"),
+        pytest.param("mount -t tmpfs -o ro none /dev/shm", id="read-only", marks=pytest.mark.long),
         pytest.param("mount -t tmpfs -o size=64m none /dev/shm", id="small", marks=pytest.mark.long),
     ],
 )
