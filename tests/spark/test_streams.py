@@ -8,7 +8,8 @@ import os
 import pytest
 
 from thalweg.catalog.model import Source, Stream
-from thalweg.spark.streams import live
+from thalweg.errors import UserError
+from thalweg.spark.streams import SourceLogs, live
 
 from .feed import SECOND, Feed, catalog_yaml, written
 
@@ -62,6 +63,19 @@ def test_a_batch_with_such_a_name_is_not_published(tmp_path, thalweg, monkeypatc
     assert code == 2
     assert "b?.parquet: Spark takes this name for a pattern" in err
     assert not list((tmp_path / "out" / "results" / "q").glob("0*"))
+
+
+def test_names_in_each_tenth_log_are_checked(tmp_path):
+    """It holds the files of its own batch, which no other log has."""
+    logs = SourceLogs(tmp_path)
+    (tmp_path / "sources" / "0").mkdir(parents=True)
+    for n, name in (("8", "plain"), ("9.compact", "b%3F")):
+        line = json.dumps({"path": f"file:///data/{name}.parquet"}, separators=(",", ":"))
+        (tmp_path / "sources" / "0" / n).write_text(f"v1\n{line}\n")
+        if n == "8":
+            logs.check()
+    with pytest.raises(UserError, match=r"b\?\.parquet: Spark takes"):
+        logs.check()
 
 
 def place_with(root):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from pathlib import Path
@@ -61,13 +62,17 @@ def live(spark: SparkSession, stream: Stream) -> DataFrame:
 
 def empty_files(stream: Stream) -> list[Path]:
     """Files without any content among those of a local source: Spark takes them as read for good."""
-    return [f for f in _files(stream) if f.stat().st_size == 0]
+    found = []
+    for file in _files(stream):
+        with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+            found += [file] if file.stat().st_size == 0 else []
+    return found
 
 
 def check_names(stream: Stream) -> None:
     """Refuse a local source that has a file whose name Spark takes for a pattern."""
     for file in _files(stream):
-        _check_name(str(file))
+        _check_name(str(file), "rename it")
 
 
 class SourceLogs:
@@ -78,20 +83,24 @@ class SourceLogs:
         self._seen: set[Path] = set()
 
     def check(self) -> None:
-        """Refuse a batch that has read a file whose name Spark takes for a pattern."""
-        found = {log for log in self._logs.glob("*/[0-9]*") if log.name.isdecimal()}
+        """Refuse a batch that has read a file whose name Spark takes for a pattern.
+
+        Each tenth log (N.compact) has the files of its own batch and of all before it.
+        """
+        found = set(self._logs.glob("*/[0-9]*"))
         for log in found - self._seen:
             for path in re.findall(r'"path":"([^"]*)"', log.read_text()):
-                _check_name(unquote(path))
+                _check_name(unquote(path), "rename it, and start in a new folder")
         self._seen = found
 
 
-def _check_name(path: str) -> None:
+def _check_name(path: str, remedy: str) -> None:
+    """The characters `* ? [ ] { }` and the backslash make a name a pattern."""
     if not _PATTERN.isdisjoint(path.rsplit("/", 1)[-1]):
         raise UserError(
             "Spark takes this name for a pattern, and would read other files twice",
             where=path,
-            remedy="name files without * ? [ ] { } \\ and start in a new folder",
+            remedy=f"{remedy}: no * ? [ ] {{ }} or \\",
         )
 
 

@@ -104,33 +104,27 @@ class ParquetSink:
         chosen = [
             f for f, upto in zip(small, accumulate(sizes[f] for f in small), strict=True) if upto < _TOGETHER
         ]
-        draft = self.draft / "merged.parquet"
-        if not _merged(chosen, draft):
-            return
-        versions = Versions(self.folder)
-        first = min(int(f.name.removeprefix("merged-")[:9]) for f in chosen)
-        upto = max(last[f] for f in chosen)
-        name = f"merged-{first:09d}-{upto:09d}-{versions.current + 1:09d}.parquet"
         # Without room for it, the files stay as they are.
         with contextlib.suppress(OSError):
-            versions.replace({f.name for f in chosen}, draft, name)
+            if (draft := _merged(chosen, self.draft)) is not None:
+                versions = Versions(self.folder)
+                first = min(int(f.name.removeprefix("merged-")[:9]) for f in chosen)
+                upto = max(last[f] for f in chosen)
+                name = f"merged-{first:09d}-{upto:09d}-{versions.current + 1:09d}.parquet"
+                versions.replace({f.name for f in chosen}, self.draft / draft, name)
 
 
-def _merged(files: Sequence[Path], draft: Path) -> bool:
-    """Write the rows of some files as one; False where Arrow can't store them as they were."""
+def _merged(files: Sequence[Path], folder: Path) -> str | None:
+    """Write the rows of some files as one, whose name it gives; None where only Spark can store them."""
     schema = pq.read_schema(files[0])
     if schema.metadata and _SPARKS in schema.metadata:
-        return False  # Spark's own writer has made it, for types of its own
-    with pq.ParquetWriter(draft, schema, store_schema=False) as writer:
-        held: list[pa.Table] = []
-        for file in files:
-            held.append(pq.ParquetFile(file).read())
-            if sum(t.nbytes for t in held) >= _GROUP_BYTES or sum(t.num_rows for t in held) >= _GROUP_ROWS:
-                writer.write_table(pa.concat_tables(held))
-                held = []
-        if held:
-            writer.write_table(pa.concat_tables(held))
-    return True
+        return None
+    merged = _File(str(folder), schema)
+    for file in files:
+        for batch in pq.ParquetFile(file).iter_batches():
+            merged.add(batch)
+    merged.close()
+    return merged.name
 
 
 _SPARKS = b"org.apache.spark.sql.parquet.row.metadata"
