@@ -340,7 +340,9 @@ def test_the_whole_of_it_twice(tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_it_ends_all_that_it_started(tmp_path, number):
     home = tmp_path / "demo-out"
-    started = subprocess.Popen(demo(home), stderr=subprocess.PIPE, text=True, start_new_session=True)
+    # What a shell runs in the background ignores SIGINT, and so do its children unless they are told not to.
+    command = ["env", "--default-signal=INT", *demo(home)]
+    started = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     while not (home / "run" / "_thalweg" / "jvm").exists():
         assert started.poll() is None
         time.sleep(0.2)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from thalweg.compile.graph import Graph, Op, View
 from thalweg.compile.inputs import ResultPlan, StreamInfo, TypedQuery
+from thalweg.compile.keepers import with_keepers
 from thalweg.compile.needs import Needs
 from thalweg.compile.ports import Ports
 from thalweg.compile.query_fields import FLAG, QueryFields, column_of, field_of
@@ -16,11 +17,13 @@ from thalweg.compile.shipments import Flags, Shipments, fields_of, source_name
 from thalweg.compile.stages import Instance, Place, Placement, Shape
 from thalweg.errors import UserError
 from thalweg.kernel.columns import stored_type
+from thalweg.kernel.window import NEVER
 from thalweg.operators.inlet import Inlet
 from thalweg.operators.outlet import Outlet
 from thalweg.operators.pack import TIME, VALUE, Flag, Packing, PackRoute
 from thalweg.operators.program import KeyGroup, Placed, Program, Route
-from thalweg.operators.spec import END, SEQ, START, Field, SourceSpec, Watched
+from thalweg.operators.source import end_of
+from thalweg.operators.spec import END, SEQ, START, Field, KeepSpec, SourceSpec, Watched
 from thalweg.plan.deployment import Deployment
 from thalweg.query.model import WindowKind, quoted
 from thalweg.query.rename import unqualified
@@ -37,6 +40,7 @@ class Selection:
     columns: tuple[tuple[str, str], ...]
     fields: Mapping[str, str]  # field -> column
     flags: tuple[Flag, ...]
+    joined: tuple[str, ...] = ()  # the fields that queries read, beside those that late tuples are kept with
 
 
 @dataclass(frozen=True)
@@ -58,15 +62,17 @@ def compile_plan(
     labels: Labels,
     keep_late: bool,
     shape: Shape | None = None,
-    begin: Mapping[str, int] | None = None,
+    begin: Mapping[str, Sequence[Sequence[int]]] | None = None,
     generation: int = 0,
     numbers: Sequence[int] | None = None,
+    keep: bool = False,
 ) -> Compiled:
     """Compile the deployments of some queries; `at` is where each stream arises.
 
-    A program that takes over from another one while it runs keeps to the `shape` of the first, begins with
-    the greatest times so far (`begin`), and has names of its own by its `generation`. `numbers` are those of
-    the queries; without them they are counted from 0.
+    A program that takes over from another one while it runs keeps to the `shape` of the first, begins where
+    its streams have come to (`begin`, as `Report.progress` says), and has names of its own by its
+    `generation`. `numbers` are those of the queries; without them they are counted from 0. With `keep`, what
+    is alive of the streams is kept for a program that takes over later.
     """
     graph = Graph(streams, at, buckets)
     for number, (typed, deployment) in zip(numbers or range(len(queries)), queries, strict=True):
@@ -79,12 +85,12 @@ def compile_plan(
     selections = {name: _selection(graph, name, keep_late) for name in _streams(graph)}
     building = _Building(
         needs,
-        Placement(needs, buckets, shape),
+        Placement(needs, buckets, shape, keep=keep),
         labels,
         selections,
         keep_late,
         begin or {},
-        f"{generation}:" if generation else "",
+        generation,
     )
     return Compiled(
         building.program(),
@@ -148,6 +154,7 @@ def _selection(graph: Graph, stream: str, keep_late: bool) -> Selection:
             )
             if one.window.kind is WindowKind.ROWS:
                 wanted |= dict.fromkeys(field_of(c) for c in _ordered(info))
+    joined = tuple(name for name in wanted if name != field_of(info.time))
     if keep_late:
         wanted |= dict.fromkeys(map(field_of, info.columns))
     for name in wanted:
@@ -161,7 +168,7 @@ def _selection(graph: Graph, stream: str, keep_late: bool) -> Selection:
             flags[name] = Flag(name, None if condition is None else column(condition), tuple(keys))
             for text in (unqualified(f) for f in one.filters if len(graph.queries) > 1):
                 flags[FLAG + text] = Flag(FLAG + text, column(text))
-    return Selection(stream, tuple(select.items()), fields, tuple(flags.values()))
+    return Selection(stream, tuple(select.items()), fields, tuple(flags.values()), joined)
 
 
 def _ordered(info: StreamInfo) -> tuple[str, ...]:
@@ -183,10 +190,12 @@ class _Building:
     labels: Labels
     selections: Mapping[str, Selection]
     keep_late: bool
-    begin: Mapping[str, int]
-    prefix: str
+    begin: Mapping[str, Sequence[Sequence[int]]]
+    generation: int
 
     def __post_init__(self) -> None:
+        self.prefix = f"{self.generation}:" if self.generation else ""
+        self.keeps: dict[str, KeepSpec] = {}
         self._labels: dict[Place, Sequence[int]] = {}
         self.ports = Ports(self.needs)
         self.shipments = Shipments(self.needs, self.ports, self.placement)
@@ -214,7 +223,8 @@ class _Building:
             Route(self.prefix + a.outlet, self.prefix + a.channel, tuple(self._groups(a.place)), a.key)
             for a in self.shipments.arrivals
         )
-        return Program(groups, routes, tuple(packings))
+        program = Program(groups, routes, tuple(packings))
+        return with_keepers(program, self.keeps, self.generation) if self.placement.keep else program
 
     def _groups(self, place: Place) -> Sequence[int]:
         """The labels of a place's buckets; labels are hashes, so two places may have to give way."""
@@ -262,11 +272,15 @@ class _Building:
         name = source_name(instance)
         sent = self.shipments.of(instance)
         chosen: Flags = ()
-        if not rows:  # a window of rows counts every tuple, so all of them go
+        base = self.placement.keep and reports
+        if base:
+            chosen = self._any_alias(op)
+        elif not rows:  # a window of rows counts every tuple, so all of them go
             accept = [self.shipments.any_of(s) for s in sent if s.feeds[0].form != "bounds"]
             chosen = () if () in accept else tuple(dict.fromkeys(a for any_of in accept for a in any_of))
         outlets: list[Outlet] = self.shipments.outlets(instance, chosen)
-        fields = dict.fromkeys(fields_of(sent, self.shipments, chosen))
+        every = self._kept(op, self.prefix + name, chosen) if base else []  # first: their order is part of it
+        fields = dict.fromkeys((*every, *fields_of(sent, self.shipments, chosen)))
         if reports and len({o.site for o in self.needs.ops}) > 1:
             counted = self.shipments.counted(op, chosen)
             fields |= dict.fromkeys(f for o in counted for all_of in o.any_of for f in all_of)
@@ -295,7 +309,7 @@ class _Building:
             tuple(map(field_of, _ordered(info))) if rows else (),
             kept,
             reports,
-            self.begin.get(op.stream),
+            self._begin(op.stream, 1 + len(watched)),
             tuple(watched),
         )
         route = PackRoute(
@@ -311,6 +325,41 @@ class _Building:
         inlets += [Inlet(_time(f.view.op), f.port) for f in op.feeds if f.view.op.site == op.site]
         inlets += self.shipments.inlets[id(op)]
         return Placed(name, spec, tuple(inlets), tuple(outlets)), route
+
+    def _begin(self, stream: str, ports: int) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+        """How far a stream has come, and those that it watches if they are the same ones."""
+        if stream not in self.begin:
+            return None
+        bounds, walls = map(tuple, self.begin[stream])
+        if len(bounds) != ports:
+            bounds, walls = (bounds[0],) + (-NEVER,) * (ports - 1), (walls[0],) + (0,) * (ports - 1)
+        return bounds, walls
+
+    def _any_alias(self, op: Op) -> Flags:
+        """The flags of tuples that any query may want, by any plan."""
+        if self.needs.rows.get(op.stream):
+            return ()
+        queries = self.needs.graph.queries
+        return tuple((n.flag(i.alias),) for n in queries for i in n.query.inputs if i.stream == op.stream)
+
+    def _kept(self, op: Op, name: str, chosen: Flags) -> list[str]:
+        """All fields that any plan may read of a stream, which its keeper keeps."""
+        selection, rows = self.selections[op.stream], self.needs.rows.get(op.stream, ())
+        fields = list(selection.joined)
+        if len(selection.flags) > 1 or not chosen:
+            fields += [flag.name for flag in selection.flags]
+        windows = [
+            i.window for n in self.needs.graph.queries for i in n.query.inputs if i.stream == op.stream
+        ]
+        spans = [
+            NEVER if w.kind is WindowKind.UNBOUNDED else min(w.size, NEVER)
+            for w in windows
+            if w.kind is not WindowKind.ROWS
+        ]
+        places = [SEQ, *map(end_of, rows)] if rows else []
+        kept = tuple(dict.fromkeys((*fields, *places)))
+        self.keeps[name] = KeepSpec(op.stream, max(spans, default=None), rows, kept)
+        return fields
 
     def _times(self, op: Op) -> list[PackRoute]:
         """The time of a stream goes to all source operators of its site that watch it."""

@@ -310,7 +310,8 @@ def _name(producer: Producer) -> str:
 def source_name(instance: Instance) -> str:
     """The name of a source operator."""
     stage = f" in stage {instance.place.stage}" if instance.place.stage > 1 else ""
-    return f"{instance.stream}{stage}" + (f" by {', '.join(instance.key)}" if instance.key else "")
+    by = f" by {', '.join(instance.key)}" if instance.key else " as a whole" if instance.place.whole else ""
+    return f"{instance.stream}{stage}{by}"
 
 
 def fields_of(shipments: Sequence[Shipment], of: Shipments, chosen: Flags) -> list[str]:

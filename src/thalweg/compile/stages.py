@@ -49,10 +49,14 @@ class Instance:
 
 
 class Placement:
-    """The place of every operator, and the source operators of every stream."""
+    """The place of every operator, and the source operators of every stream.
 
-    def __init__(self, needs: Needs, buckets: int, shape: Shape | None) -> None:
-        self.needs, self.buckets, self.shape = needs, buckets, shape
+    With `keep`, each stream has one source operator that is the same in all plans. It ships the stream, and
+    counts windows of rows.
+    """
+
+    def __init__(self, needs: Needs, buckets: int, shape: Shape | None, *, keep: bool = False) -> None:
+        self.needs, self.buckets, self.shape, self.keep = needs, buckets, shape, keep
         self.places: dict[int, Place] = {}
         self.instances: dict[str, list[Instance]] = {}
         for op in needs.ops:
@@ -82,16 +86,18 @@ class Placement:
         if feed.form not in ("tuples", "rows") or producer.site != reader.site:
             return False
         if producer.role == "source":
-            return feed.form == "tuples"
+            counted = self.keep and self.needs.rows.get(producer.stream)
+            return feed.form == "tuples" and (not counted or self._base(producer).place == self.of(reader))
         place, own = self.of(producer), self.of(reader)
         return place == own and (place.whole or self._same_key(feed))
 
     def staged(self, feed: Feed) -> bool:
         """Whether what is read comes from an earlier stage of the same batch."""
         producer, reader = feed.view.op, feed.reader
-        if feed.form not in ("tuples", "rows") or producer.site != reader.site or producer.role == "source":
+        if feed.form not in ("tuples", "rows") or producer.site != reader.site:
             return False
-        return self.of(producer).stage < self.of(reader).stage
+        place = self._base(producer).place if producer.role == "source" else self.of(producer)
+        return place.stage < self.of(reader).stage
 
     def _place(self, op: Op) -> None:
         whole = op.buckets == 1 or self.buckets == 1 or self._reads_rows(op)
@@ -140,16 +146,19 @@ class Placement:
         return bool(own)
 
     def _add_sources(self, op: Op) -> None:
-        rows = self.needs.rows.get(op.stream)
-        found: dict[Instance, None] = {}
+        base = self._base(op)
+        found: dict[Instance, None] = {base: None} if self.keep else {}
         for reader in self.needs.ops:
             for feed in reader.feeds:
                 if feed.view.op is op and reader.role != "source" and self.beside(feed):
                     place = self.of(reader)
                     key = () if place.whole else tuple(feed.view.field(k) for k in feed.key)
                     found[Instance(op.stream, place, key)] = None
-        if not found:
-            whole = rows or self.buckets == 1
-            stage = self.shape.entries.get(op.stream, 1) if self.shape else 1
-            found[Instance(op.stream, Place(op.site, WHOLE if whole else KEYED, stage), ())] = None
+        found = found or {base: None}
         self.instances[op.stream] = sorted(found, key=lambda i: i.place.stage)
+
+    def _base(self, op: Op) -> Instance:
+        """The source operator of a stream that needs no reader."""
+        whole = self.needs.rows.get(op.stream) or self.buckets == 1
+        stage = self.shape.entries.get(op.stream, 1) if self.shape else 1
+        return Instance(op.stream, Place(op.site, WHOLE if whole else KEYED, stage), ())

@@ -28,10 +28,10 @@ from thalweg.wire import varints
 from thalweg.wire.parcel import Kind, Parcel
 from thalweg.wire.varints import Reader
 
-VERSION = 2
+VERSION = 3
 _MAGIC = b"tw"
 _PRINT, _SUM = 4, 4  # bytes of a fingerprint and of a checksum
-_KIND, _BOUND, _TUPLES, _FLAGS = 3, 4, 8, 4  # a parcel's kind and flags, and how many bits they take
+_KIND, _BOUND, _TUPLES, _FLAGS = 7, 8, 16, 5  # a parcel's kind and flags, and how many bits they take
 _SITE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 

@@ -14,16 +14,27 @@ import pyarrow as pa
 
 from thalweg.kernel.spill_files import SpillFolder
 from thalweg.kernel.window import NEVER
-from thalweg.operators.event_time import Arrived, Ends
+from thalweg.operators.event_time import Arrivals, Arrived, Ends
 from thalweg.operators.inlet import Inlet
 from thalweg.operators.join import Join
+from thalweg.operators.keeper import Keeper
 from thalweg.operators.outlet import Outlet
-from thalweg.operators.output import Bound, Late, Output, Report, Results
+from thalweg.operators.output import Bound, Late, Output, Past, Report, Results
 from thalweg.operators.probe import Probe
 from thalweg.operators.program import ENDING, KeyGroup, Placed, Program, bucket_of
 from thalweg.operators.sink import Relay, Sink
 from thalweg.operators.source import Source
-from thalweg.operators.spec import START, JoinSpec, KeysSpec, ProbeSpec, SinkSpec, SourceSpec, Spec
+from thalweg.operators.spec import (
+    START,
+    JoinSpec,
+    KeepSpec,
+    KeysSpec,
+    ProbeSpec,
+    SinkSpec,
+    SourceSpec,
+    Spec,
+    stores,
+)
 from thalweg.operators.state import Cache, Ledger, Page, Store
 from thalweg.operators.window_keys import WindowKeys
 from thalweg.wire.message import Message
@@ -85,12 +96,20 @@ class _Call:
                 elif isinstance(out, Results):
                     yield out
                 else:
-                    if isinstance(out, Bound) and out.time >= NEVER and placed.name in self.program.ending:
-                        self.report.add(Report(ended=[bucket_of(self.label, placed.name)]))
+                    if isinstance(out, Bound):
+                        self._note(placed, out)
                     for outlet in placed.outlets:
                         yield from self._send(outlet, out)
         ledger.save()
         yield self.report
+
+    def _note(self, placed: Placed, bound: Bound) -> None:
+        """Whether an operator has its windows, as its bound says, or has ended."""
+        bucket = bucket_of(self.label, placed.name)
+        if bound.time > -NEVER and placed.name in self.program.starting:
+            self.report.add(Report(ready=[bucket]))
+        if bound.time >= NEVER and placed.name in self.program.ending:
+            self.report.add(Report(ended=[bucket]))
 
     def _of(self, placed: Placed) -> Arrived:
         if placed.name not in self.arrived:
@@ -102,7 +121,7 @@ class _Call:
         if message.kind in (Kind.END, Kind.HURRY):
             for placed in self.group.operators:
                 meant = message.channel != ENDING or placed.name in self.program.ending
-                if message.kind == Kind.HURRY and isinstance(placed.spec, JoinSpec):
+                if message.kind == Kind.HURRY and isinstance(placed.spec, JoinSpec | KeepSpec):
                     self._of(placed).hurry = True
                 elif message.kind == Kind.END and isinstance(placed.spec, SourceSpec) and meant:
                     self._of(placed).ended = True
@@ -113,7 +132,7 @@ class _Call:
             port = arrived.ports[inlet.port]
             port.wall = max(port.wall, message.wall)
             if message.bound is not None:
-                port.hear(inlet.feed, message.sender, message.bound)
+                port.hear(inlet.feed, message.sender, inlet.heard(message.bound))
             if table is None:
                 continue
             if message.kind == Kind.ENDS:
@@ -123,6 +142,8 @@ class _Call:
             port.count += message.n
             if message.kind == Kind.TUPLES:
                 _add(port.tuples, inlet.arranged(table))
+            elif message.kind == Kind.PAST:
+                _copy(placed, inlet, port, table)
             else:
                 (port.rest if message.kind == Kind.REST else port.aside).append(table)
 
@@ -144,11 +165,22 @@ class _Call:
             return Probe(spec).call(arrived, page, self.bucket.cache(placed.name, spec.join))
         if isinstance(spec, KeysSpec):
             return WindowKeys(spec).call(arrived, page)
+        if isinstance(spec, KeepSpec):
+            return Keeper(spec).call(arrived, page)
         return (Sink(spec) if isinstance(spec, SinkSpec) else Relay(spec)).call(arrived, page)
 
     def _send(
-        self, outlet: Outlet, out: pa.RecordBatch | Bound | Ends
+        self, outlet: Outlet, out: pa.RecordBatch | Bound | Ends | Past
     ) -> Iterator[Message | Shipped | Results]:
+        if isinstance(out, Past):
+            if out.batch is None:
+                if outlet.past != "only":
+                    return
+                out = Bound(NEVER, self.wall)
+            elif outlet.to != "here" and (outlet.fresh != out.copy or not outlet.past):
+                return
+        elif outlet.past == "only":
+            return
         if outlet.to == "site":
             yield from (Shipped(outlet.site, parcel) for parcel in outlet.parcels(out))
         elif outlet.to == "results":
@@ -163,25 +195,32 @@ class _Call:
         else:
             yield from self._stage(outlet, out)
 
-    def _hand(self, outlet: Outlet, out: pa.RecordBatch | Bound | Ends) -> None:
+    def _hand(self, outlet: Outlet, out: pa.RecordBatch | Bound | Ends | Past) -> None:
         """Give a piece of output to the operators of this group that read it."""
-        batch = outlet.formed(out) if isinstance(out, pa.RecordBatch) else None
+        tuples = out.batch if isinstance(out, Past) else out
+        batch = outlet.formed(tuples) if isinstance(tuples, pa.RecordBatch) else None
         for placed, inlet in self.readers.get(outlet.channel, ()):
             arrived = self._of(placed)
             port = arrived.ports[inlet.port]
             if isinstance(out, Bound):
-                port.hear(inlet.feed, 0, out.time)
+                port.hear(inlet.feed, 0, inlet.heard(out.time))
                 port.wall = max(port.wall, out.wall)
             elif isinstance(out, Ends):
                 if (ends := inlet.learnt(out)) is not None:
                     arrived.ends.append(ends)
+            elif batch is not None and isinstance(out, Past):
+                if inlet.fresh == out.copy:
+                    _copy(placed, inlet, port, batch)
             elif batch is not None:
                 port.count += batch.num_rows
                 _add(port.tuples, inlet.arranged(batch))
 
-    def _stage(self, outlet: Outlet, out: pa.RecordBatch | Bound | Ends) -> Iterator[Message]:
+    def _stage(self, outlet: Outlet, out: pa.RecordBatch | Bound | Ends | Past) -> Iterator[Message]:
         """Send a piece of output to key groups of a later stage."""
         batch, bound, wall, kind = None, None, self.wall, Kind.TUPLES
+        if isinstance(out, Past):
+            assert out.batch is not None
+            out, kind = out.batch, Kind.PAST
         if isinstance(out, Bound):
             bound, wall = out.time, out.wall
         elif isinstance(out, Ends):
@@ -197,6 +236,14 @@ class _Call:
 def _add(tuples: list[pa.RecordBatch], batch: pa.RecordBatch) -> None:
     if batch.num_rows:
         tuples.append(batch)
+
+
+def _copy(placed: Placed, inlet: Inlet, port: Arrivals, batch: pa.RecordBatch) -> None:
+    """Tuples of a window that was filled before. Probes are not of the past: their results are out."""
+    if isinstance(placed.spec, KeepSpec):
+        port.past.append(batch)
+    elif stores(placed.spec, inlet.port):
+        _add(port.tuples, inlet.arranged(batch))
 
 
 def _ports(spec: Spec) -> int:

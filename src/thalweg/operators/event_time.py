@@ -44,9 +44,14 @@ ENDS = pa.schema([("window", pa.string()), ("seq", pa.int64()), ("end", pa.int64
 
 @dataclass
 class Arrivals:
-    """What one call brings to one port: tuples, tuples that take no part, tuples without a usable time."""
+    """What one call brings to one port.
+
+    `past` are tuples of a window that was filled before. `rest` are tuples that take no part, `aside` those
+    without a usable time.
+    """
 
     tuples: list[pa.RecordBatch] = field(default_factory=list)
+    past: list[pa.RecordBatch] = field(default_factory=list)
     rest: list[pa.RecordBatch] = field(default_factory=list)
     aside: list[pa.RecordBatch] = field(default_factory=list)
     heard: dict[int, dict[int, int]] = field(default_factory=dict)  # the greatest bound by feed and sender

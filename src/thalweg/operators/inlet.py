@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from thalweg.kernel.window import NEVER
 from thalweg.operators.event_time import Ends
 from thalweg.operators.outlet import flags, key_words
 from thalweg.operators.source import end_of
@@ -31,6 +32,8 @@ class Inlet:
     `flags` are not for this reader. `rows` is the alias and the size of a window of rows; `resolves` are the
     aliases with one among the members of joined tuples, and their names here. `ends`: tuples bring their own.
     `words` are columns of the port with the key words of fields. `raw`: all as it comes.
+
+    It began with the change of number `fresh`. A reader that leaves reads only what is before `upto`.
     """
 
     channel: str
@@ -47,9 +50,17 @@ class Inlet:
     narrow: tuple[Narrow, ...] = ()
     words: tuple[tuple[str, str], ...] = ()
     raw: bool = False
+    fresh: int = 0
+    upto: int | None = None
+
+    def heard(self, bound: int) -> int:
+        """How far the channel has come for this reader."""
+        return bound if self.upto is None or bound < self.upto else NEVER
 
     def arranged(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The tuples under the names and with the key of the port."""
+        if self.upto is not None:
+            batch = batch.filter(pa.array(ints(batch, START) < self.upto))
         if self.raw:
             return batch
         for flag in self.flags:

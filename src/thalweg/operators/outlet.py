@@ -16,10 +16,11 @@ import pyarrow as pa
 
 from thalweg.kernel.columns import decode as restored
 from thalweg.kernel.keys import combine, comparable, words
+from thalweg.kernel.window import NEVER
 from thalweg.operators.bloom import make
 from thalweg.operators.comparisons import Comparison
 from thalweg.operators.event_time import ENDS, Ends
-from thalweg.operators.output import Bound
+from thalweg.operators.output import Bound, Past
 from thalweg.operators.spec import END, KEY, START, ArrowType
 from thalweg.operators.tuples import ints
 from thalweg.operators.window_keys import BITS, rows_of
@@ -66,8 +67,11 @@ class Outlet:
     `form`: whole `tuples` with these fields, `rows` as they come out (keys with intervals, or Bloom filters
     with `bits`), the distinct `keys` of each slot of time, a `bloom` filter of them, or only how far the
     stream has come (`bounds`). A tuple goes if all flags of one of `any_of` are set and all comparisons of
-    `where` hold. `width` is what the plan counts for a tuple or key, in bytes. `shipment` is its number among
-    the application's shipments.
+    `where` hold, and its time is from `since` on and before `upto`. `width` is what the plan counts for a
+    tuple or key, in bytes. `shipment` is its number among the application's shipments.
+
+    It began with the change of number `fresh`. `past`: in that change a copy of a keeper's tuples goes over
+    it first (`too`), or nothing but that copy (`only`).
     """
 
     channel: str
@@ -85,6 +89,10 @@ class Outlet:
     bits: bool = False
     query: int = -1
     where: tuple[Comparison, ...] = ()
+    since: int | None = None
+    upto: int | None = None
+    fresh: int = 0
+    past: Literal["", "too", "only"] = ""
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -114,7 +122,14 @@ class Outlet:
         for comparison in self.where:
             holds = comparison.holds(batch)
             keep = holds if keep is None else keep & holds
+        if self.since is not None or self.upto is not None:
+            within = self._within(ints(batch, START))
+            keep = within if keep is None else keep & within
         return batch if keep is None or keep.all() else batch.filter(pa.array(keep))
+
+    def _within(self, time: np.ndarray) -> np.ndarray:
+        low, high = (-NEVER if self.since is None else self.since), self.upto
+        return time >= low if high is None else (time >= low) & (time < high)
 
     def _belonging(self, part: Part, batch: pa.RecordBatch) -> np.ndarray:
         selector, named, known = part.selector, frozenset(part.named), self._memo
@@ -141,8 +156,12 @@ class Outlet:
             return _distinct(self.slot, key_words(batch, self.key), time, time)
         return batch
 
-    def parcels(self, out: pa.RecordBatch | Bound | Ends) -> Iterator[Parcel]:
+    def parcels(self, out: pa.RecordBatch | Bound | Ends | Past) -> Iterator[Parcel]:
         """What is sent to another site for one piece of the output."""
+        kind = Kind.TUPLES
+        if isinstance(out, Past):
+            assert out.batch is not None
+            out, kind = out.batch, Kind.PAST
         if isinstance(out, Bound):
             yield Parcel(self.shipment, Kind.TUPLES, 0, out.time, out.wall)
         elif isinstance(out, Ends):
@@ -151,15 +170,15 @@ class Outlet:
                 yield Parcel(self.shipment, Kind.ENDS, batch.num_rows, None, 0, 0, encode(batch))
         elif (sent := self.formed(out)) is not None:
             schema = ROWS if self.form == "bloom" else self.schema
-            yield from (self._parcel(part, 0, schema) for part in pieces(sent, LARGE))
+            yield from (self._parcel(part, 0, schema, kind) for part in pieces(sent, LARGE))
 
-    def _parcel(self, sent: pa.RecordBatch, wall: int, schema: pa.Schema, bound: int | None = None) -> Parcel:
+    def _parcel(self, sent: pa.RecordBatch, wall: int, schema: pa.Schema, kind: Kind = Kind.TUPLES) -> Parcel:
         payload = round(sent.num_rows * self.width)
         if BITS in schema.names:
             payload = sum(len(b) + BLOOM_FRAME for b in sent.column(BITS).to_pylist())
         arrays = [sent.column(name) for name in schema.names]
         data = encode(pa.RecordBatch.from_arrays(arrays, schema=schema))
-        return Parcel(self.shipment, Kind.TUPLES, sent.num_rows, bound, wall, payload, data)
+        return Parcel(self.shipment, kind, sent.num_rows, None, wall, payload, data)
 
     def schema_of(self, parcel: Parcel) -> pa.Schema:
         """The columns of a parcel of this shipment."""

@@ -20,6 +20,14 @@ class Bound:
 
 
 @dataclass(frozen=True)
+class Past:
+    """Tuples of a window, for the operators that start with a change of that number; without any: no more."""
+
+    copy: int
+    batch: pa.RecordBatch | None = None
+
+
+@dataclass(frozen=True)
 class Late:
     """Tuples of a stream that take no part, as they are kept; without a batch they are only counted."""
 
@@ -41,9 +49,12 @@ class Report:
     """What a call has counted. Reports of several calls add up.
 
     `read`, `late` and `newest` (the greatest time) are by stream. `whole` is by site the payload that its
-    streams would take if they were shipped as they are. `waiting` is by group the tuples that wait on disk.
-    `drafts` are the files of parcels that the call has written. `ended` are the buckets of operators of an
-    earlier program that have put out all they will. `unshared` are calls whose windows other processes of
+    streams would take if they were shipped as they are. `kept_bytes` is what is kept of streams for operators
+    that start later. `waiting` is by group the tuples that wait on disk.
+    `drafts` are the files of parcels that the call has written. `progress` is how far each stream, and those
+    that it watches, have come, and when each was last heard of. `ready` are the buckets of operators that
+    have started, and have their windows; `ended` those of an earlier program that have put out all they will.
+    `unshared` are calls whose windows other processes of
     the machine can't take over, for lack of memory to share.
     """
 
@@ -55,7 +66,10 @@ class Report:
     state_rows: int = 0
     state_bytes: int = 0
     disk_bytes: int = 0
+    kept_bytes: int = 0
     drafts: list[str] = field(default_factory=list)
+    progress: dict[str, list[list[int]]] = field(default_factory=dict)
+    ready: list[str] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
     unshared: int = 0
 
@@ -74,7 +88,10 @@ class Report:
         self.state_rows += other.state_rows
         self.state_bytes += other.state_bytes
         self.disk_bytes += other.disk_bytes
+        self.kept_bytes += other.kept_bytes
         self.drafts += other.drafts
+        self.progress |= other.progress
+        self.ready += other.ready
         self.ended += other.ended
         self.unshared += other.unshared
 
@@ -90,5 +107,5 @@ class Report:
         return total
 
 
-Output = pa.RecordBatch | Bound | Ends | Late | Results | Report
-"""What a call of an operator yields: tuples, progress, last moments; late tuples, results, counts."""
+Output = pa.RecordBatch | Bound | Ends | Past | Late | Results | Report
+"""What a call yields: tuples, progress, last moments, kept tuples; late tuples, results, counts."""

@@ -75,7 +75,7 @@ class Route:
     ) -> Iterator[Message]:
         """One message for each bucket: buckets are always called together."""
         parts: Sequence[pa.RecordBatch | None] = [batch] * len(self.groups)
-        if batch is not None and self.key and kind == Kind.TUPLES:
+        if batch is not None and self.key and kind in (Kind.TUPLES, Kind.PAST):
             batch = batch if self.key == (KEY,) else keyed(batch, self.key)
             parts = [batch]
             if len(self.groups) > 1:
@@ -92,13 +92,17 @@ class Route:
 class Program:
     """All operators of an application, and how tuples get to them.
 
-    `ending` are operators of an earlier program that only finish what is on its way to them.
+    `ending` are operators of an earlier program that only finish what is on its way to them. `starting` are
+    operators of a later one, which hand out nothing before they have their windows; `leaving` are those that
+    they will replace.
     """
 
     groups: tuple[KeyGroup, ...]
     routes: tuple[Route, ...]
     streams: tuple[Packing, ...]
     ending: frozenset[str] = frozenset()
+    starting: frozenset[str] = frozenset()
+    leaving: frozenset[str] = frozenset()
 
     @cached_property
     def by_group(self) -> Mapping[int, KeyGroup]:
@@ -224,7 +228,7 @@ class Program:
             (label, i.channel) for g in groups for label in g.groups for p in g.operators for i in p.inlets
         }
         routes = [r for r in before.routes if (r.groups[0], r.channel) in read]
-        return _numbered(Program(groups, (*self.routes, *routes), self.streams, frozenset(old)))
+        return numbered(Program(groups, (*self.routes, *routes), self.streams, frozenset(old)))
 
     def _has_ended(self, group: KeyGroup, placed: Placed, ended: Collection[str]) -> bool:
         return placed.name in self.ending and all(bucket_of(g, placed.name) in ended for g in group.groups)
@@ -241,7 +245,7 @@ class Program:
 class _File:
     """A program as it is written. One of another format is refused, as is the state that goes with it."""
 
-    format: Literal[2]
+    format: Literal[3]
     program: Program
 
 
@@ -256,7 +260,7 @@ def bucket_of(label: int, operator: str) -> str:
     return f"{label}/{operator}"
 
 
-def _numbered(program: Program) -> Program:
+def numbered(program: Program) -> Program:
     """The same, with shipments that are numbered without a gap."""
     numbers = itertools.count()
 

@@ -23,6 +23,8 @@ class Sink:
 
     def call(self, arrived: Arrived, page: Page) -> Iterator[Output]:
         spec, found = self.spec, arrived.ports[0].tuples
+        if spec.since is not None:
+            found = [b.filter(pa.array(ints(b, START) >= spec.since)) for b in found]
         progress = Progress(page.record.get("bounds", [-NEVER]), page.record.get("feeds", {}))
         progress.advance(0, arrived.ports[0].bounds, spec.port.feeds)
         bound = progress.bounds[0]

@@ -45,6 +45,8 @@ class Source:
         self._advance(progress, walls, arrived)
         bound = progress.bounds[0]
         memo.facts |= {"bounds": progress.bounds, "walls": walls}
+        if spec.reports and bound < NEVER:  # of an earlier program, it may have ended, but not the stream
+            yield Report(progress={spec.stream: [progress.bounds, walls]})
         if spec.rows:
             yield from self._in_order(memo, batch, bound)
         elif batch is not None and batch.num_rows:
@@ -56,11 +58,10 @@ class Source:
     def _known(self, memo: Memo) -> tuple[Progress, list[int]]:
         """The bounds of the stream and of those it watches, and when each was last heard of."""
         ports = 1 + len(self.spec.watched)
-        progress = Progress.new(ports)
+        bounds, walls = [-NEVER] * ports, [0] * ports
         if self.spec.begin is not None:
-            progress.advance(0, {0: self.spec.begin}, lateness=self.spec.lateness)
-        progress.bounds = memo.facts.get("bounds", progress.bounds)
-        return progress, memo.facts.get("walls", [0] * ports)
+            bounds, walls = map(list, self.spec.begin)
+        return Progress(memo.facts.get("bounds", bounds)), memo.facts.get("walls", walls)
 
     def _advance(self, progress: Progress, walls: list[int], arrived: Arrived) -> None:
         """Move the bounds by what has arrived, and past this stream where it has fallen idle."""

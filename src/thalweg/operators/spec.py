@@ -10,6 +10,8 @@ from typing import Annotated, Literal
 import pyarrow as pa
 from pydantic import PlainSerializer, PlainValidator
 
+from thalweg.kernel.window import NEVER
+
 
 def _type_to_text(kind: pa.DataType) -> str:
     return base64.b64encode(pa.schema([pa.field("", kind)]).serialize().to_pybytes()).decode()
@@ -96,8 +98,9 @@ class SourceSpec:
 
     `rows` are the sizes of all windows of rows over it, `order` the columns that order tuples of one time.
     `kept` are the columns that a late tuple is kept with; with none it is only counted. Of several sources of
-    one stream, by different keys, one `reports`. `begin` is the stream's greatest time before this source
-    was deployed. The progress of `watched` streams comes in at ports after its own.
+    one stream, by different keys, one `reports`. `begin` is how far the stream, and those that it watches,
+    had come before this source was deployed, and when each was last heard of: all sources of a stream judge
+    alike. The progress of `watched` streams comes in at ports after its own.
     """
 
     stream: str
@@ -107,7 +110,7 @@ class SourceSpec:
     order: tuple[str, ...] = ()
     kept: tuple[Field, ...] = ()
     reports: bool = True
-    begin: int | None = None
+    begin: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     watched: tuple[Watched, ...] = ()
     type: Literal["source"] = "source"
 
@@ -211,12 +214,40 @@ class KeysSpec:
 
 
 @dataclass(frozen=True)
+class KeepSpec:
+    """Keeps what is alive of a stream's windows where the stream arises or arrives, and hands all of it on.
+
+    This is `update` of a node operator set (adaptive, table 2). Operators that start later get a copy of it.
+    `span` is the length of the longest window over the stream, `rows` are the sizes of its windows of rows.
+    With `fields`, only those are handed on. `copy` is the number of the last change for which a copy is made,
+    of what is alive at `since` or later.
+    """
+
+    stream: str
+    span: int | None
+    rows: tuple[int, ...] = ()
+    fields: tuple[str, ...] = ()
+    copy: int = 0
+    since: int = -NEVER
+    type: Literal["keep"] = "keep"
+
+    @property
+    def waits(self) -> bool:
+        """Nothing waits here."""
+        return False
+
+
+@dataclass(frozen=True)
 class SinkSpec:
-    """Where the results of a query end; with a slide they are handed out at that interval of event time."""
+    """Where the results of a query end; with a slide they are handed out at that interval of event time.
+
+    Results before `since` are another plan's to hand out.
+    """
 
     query: int
     port: Port
     slide: int | None = None
+    since: int | None = None
     type: Literal["sink"] = "sink"
 
     @property
@@ -238,4 +269,9 @@ class RelaySpec:
         return False
 
 
-Spec = SourceSpec | JoinSpec | ProbeSpec | KeysSpec | SinkSpec | RelaySpec
+Spec = SourceSpec | KeepSpec | JoinSpec | ProbeSpec | KeysSpec | SinkSpec | RelaySpec
+
+
+def stores(spec: Spec, port: int) -> bool:
+    """Whether an operator remembers the tuples of an input: new ones find them later."""
+    return isinstance(spec, JoinSpec | KeysSpec | KeepSpec) or (isinstance(spec, ProbeSpec) and port == 1)

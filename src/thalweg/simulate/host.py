@@ -16,6 +16,7 @@ import pyarrow as pa
 from thalweg.compile.compiler import Compiled
 from thalweg.compile.host import Host
 from thalweg.kernel.spill_files import SpillFolder
+from thalweg.operators import migration
 from thalweg.operators.cache import OwnCache
 from thalweg.operators.chain import Bucket, Shipped, call
 from thalweg.operators.output import Late, Report, Results
@@ -122,7 +123,26 @@ class SimulatedHost(Host):
     def switch(self, batch: int, compiled: Compiled, ended: Collection[str] = ()) -> None:
         assert batch == self.number - 1
         self._told.append((Kind.END, True))
-        program = compiled.program.after(self.program, ended)
+        self._set(compiled.program.after(self.program, ended))
+
+    def migrate(self, compiled: Compiled, change: int) -> None:
+        """Begin to move to another plan of the same queries, compiled with the number of the change."""
+        since = 1 + max(self.report.newest.values(), default=-1)
+        self._set(migration.begin(self.program, compiled.program, change, since))
+        self._told.append((Kind.HURRY, False))
+
+    def advance(self) -> None:
+        """Take the next step of a move, if it can be taken."""
+        program = self.program
+        if program.starting and migration.ready(program, self.report.ready):
+            program = migration.commit(program, 1 + max(self.report.newest.values(), default=-1))
+        self._set(migration.finish(program, self.report.ended))
+
+    def undo(self) -> None:
+        """Give up a move that has begun."""
+        self._set(migration.undo(self.program))
+
+    def _set(self, program: Program) -> None:
         self.program = Program.from_json(program.to_json())  # as it travels: as data
 
     def end(self) -> None:

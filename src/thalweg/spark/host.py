@@ -65,7 +65,7 @@ def compiled(
     *,
     keep_late: bool,
     shape: Shape | None = None,
-    begin: Mapping[str, int] | None = None,
+    begin: Mapping[str, Sequence[Sequence[int]]] | None = None,
     generation: int = 0,
     numbers: Sequence[int] | None = None,
 ) -> Compiled:

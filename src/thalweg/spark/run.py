@@ -238,7 +238,7 @@ class _Run:
             queries,
             numbers=host.numbers(queries),
             shape=host.compiled.shape,
-            begin=tally.newest,
+            begin=tally.progress,
             generation=host.generation(batch) + 1,
         )
         plan.save(self.folder.plan_of(batch + 1))

@@ -54,9 +54,9 @@ def _sum(a: Mapping[str, int], b: Mapping[str, int]) -> dict[str, int]:
 class Tally:
     """Totals before the last batch and the last batch's own, which a repeat of it replaces.
 
-    `sent` is the last number that was sent over each edge, `newest` the greatest time of each stream, `ended`
-    the buckets of earlier programs' operators that have ended. The peaks are the most that windows have taken
-    after any batch.
+    `sent` is the last number that was sent over each edge, `newest` the greatest time of each stream,
+    `progress` how far each has come, as `Report.progress` says, `ended` the buckets of earlier programs'
+    operators that have ended. The peaks are the most that windows have taken after any batch.
     """
 
     batch: int = -1
@@ -64,6 +64,7 @@ class Tally:
     last: Totals = field(default_factory=Totals)
     sent: dict[_EdgeName, int] = field(default_factory=dict)
     newest: dict[str, int] = field(default_factory=dict)
+    progress: dict[str, list[list[int]]] = field(default_factory=dict)
     ended: list[str] = field(default_factory=list)
     peak_memory: int = 0
     peak_disk: int = 0
@@ -81,6 +82,7 @@ class Tally:
         self.sent |= {edge.name: one.seq for edge, one in sent.items()}
         for stream, time in report.newest.items():
             self.newest[stream] = max(time, self.newest.get(stream, time))
+        self.progress |= report.progress
         self.ended = sorted({*self.ended, *report.ended})
         self.peak_memory = max(self.peak_memory, report.state_bytes)
         self.peak_disk = max(self.peak_disk, report.disk_bytes)

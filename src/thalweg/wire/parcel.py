@@ -10,7 +10,8 @@ class Kind(IntEnum):
     """What a parcel or a message brings.
 
     TUPLES: tuples, or only a bound. ENDS: last moments of windows of rows. END: all streams have ended.
-    HURRY: tuples that wait on disk have waited long enough. The others are only of messages within an
+    HURRY: what waits must not wait longer: tuples on disk, and windows that are to be copied. PAST: tuples of
+    a window, for operators that start when it is filled already. The others are only of messages within an
     application. REST: tuples that take no part (a NULL key, a filter) but may be late. ASIDE: tuples without
     a usable time. RESULTS and REPORT: output of an earlier stage of the batch.
     """
@@ -19,10 +20,11 @@ class Kind(IntEnum):
     ENDS = 1
     END = 2
     HURRY = 3
-    REST = 4
-    ASIDE = 5
-    RESULTS = 6
-    REPORT = 7
+    PAST = 4
+    REST = 8
+    ASIDE = 9
+    RESULTS = 10
+    REPORT = 11
 
 
 @dataclass(frozen=True, slots=True)
