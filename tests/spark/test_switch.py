@@ -34,7 +34,7 @@ PLANS = {
 }
 
 
-def phases(rng, count, each, often):
+def phases(rng, count, each, often, apart):
     """Batches in phases; some rows of a later phase belong to the one before, and are late."""
     found = []
     for phase in range(count):
@@ -42,9 +42,9 @@ def phases(rng, count, each, often):
             for row in batch:
                 row["id"] += 1000 * phase
                 if row["ts"] is not None:
-                    row["ts"] += phase * APART
+                    row["ts"] += phase * apart
                     if phase and n == 0 and rng.random() < 0.05:
-                        row["ts"] -= APART + 10 * SECOND
+                        row["ts"] -= apart + 10 * SECOND
             found.append(batch)
     return found
 
@@ -56,7 +56,7 @@ WHERE a.k = b.k AND b.k = c.k AND c.k = d.k AND c.v <> 5 AND a.v + d.v < 14
 QUERIES = {"q": STAR, "wide": WIDE}
 
 
-def switched(root, kinds, *, each=2, seed=0):
+def switched(root, kinds, *, each=2, seed=0, apart=APART):
     """A place whose run goes by another plan in each phase, and the arguments of the run.
 
     A kind is one of `PLANS`, after the names of the queries if that is not just q.
@@ -66,7 +66,7 @@ def switched(root, kinds, *, each=2, seed=0):
     feeds = {
         name: Feed(
             {**COLUMNS, "k": "int"} if name == "b" else COLUMNS,
-            phases(rng, len(kinds), each, often[name]),
+            phases(rng, len(kinds), each, often[name], apart),
             lateness=6 * SECOND,
             extra={"stats": stats(often[name])},
         )

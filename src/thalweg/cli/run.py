@@ -13,6 +13,7 @@ import typer
 from thalweg.cli import options as given
 from thalweg.cli.plan import plan_options
 from thalweg.errors import Stopped, UserError
+from thalweg.plan.options import Adapt
 
 if TYPE_CHECKING:
     from thalweg.catalog.model import Catalog
@@ -68,6 +69,9 @@ def run(
     compact: Annotated[
         bool, typer.Option(help="Merge small result files. Turn it off where another stream reads them.")
     ] = True,
+    adapt: Annotated[
+        Adapt, typer.Option("--adapt", help="Who changes the plan while the run goes on, as streams change.")
+    ] = Adapt.OFF,
     as_json: given.AsJson = False,
 ) -> None:
     """Run queries on Spark. Running again with the same folder resumes the run."""
@@ -93,7 +97,7 @@ def run(
     elif spill_delay is not None:
         raise UserError("--spill-delay needs --memory-budget", where="--spill-delay")
     emulated = _emulated(read, made, emulate, jitter)
-    options = RunOptions(parsed, read, made, out, once, master, emulated, memory, compact)
+    options = RunOptions(parsed, read, made, out, once, master, emulated, memory, compact, adapt)
     for operator in (o for q in made.queries for o in q.deployment.operators):
         if isinstance(operator, Join) and operator.warning:
             typer.echo(f"thalweg: {operator.id} {operator.warning}", err=True)

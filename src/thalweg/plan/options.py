@@ -58,6 +58,14 @@ class Memory:
     delay: int = 0
 
 
+class Adapt(StrEnum):
+    """Who changes the plan of a run: one site for all, each site with its neighbours, or nobody."""
+
+    CENTRAL = "central"
+    DISTRIBUTED = "distributed"
+    OFF = "off"
+
+
 @dataclass(frozen=True)
 class RunOptions:
     """A run: `plan` holds one deployment for each of the queries, in their order."""
@@ -71,6 +79,7 @@ class RunOptions:
     emulated: tuple[Emulated, ...] = ()
     memory: Memory | None = None
     compact: bool = True
+    adapt: Adapt = Adapt.OFF
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from thalweg import private
 from thalweg.errors import UserError
 from thalweg.exchange.disk import NEW_FOLDER, damaged, failed
 from thalweg.files import unusable, write_text
-from thalweg.plan.options import RunOptions
+from thalweg.plan.options import Adapt, RunOptions
 from thalweg.processes import Process
 from thalweg.spark.sinks.parquet import ParquetSink
 from thalweg.spark.tally import Tally
@@ -205,4 +205,5 @@ def _identity(options: RunOptions) -> dict[str, Any]:
         "queries": {q.name: q.text for q in options.queries},
         "catalog": catalog,
         "budget": options.memory is not None,
+        "keep": options.adapt is not Adapt.OFF,
     }

@@ -36,6 +36,7 @@ from thalweg.exchange.files import FileExchanges
 from thalweg.exchange.links import Link
 from thalweg.exchange.log import Sent
 from thalweg.exchange.parcel_file import CONTROL, Edge
+from thalweg.operators import migration
 from thalweg.operators.output import Report
 from thalweg.operators.pack import WALL
 from thalweg.operators.program import Program, Unchanged
@@ -49,6 +50,7 @@ from thalweg.spark.program_files import Programs
 from thalweg.spark.results import Outgoing
 from thalweg.spark.rows import labels
 from thalweg.spark.schema import MESSAGE
+from thalweg.spark.tally import Tally
 from thalweg.spark.typing import typed_query
 from thalweg.spark.worker import forget, forget_at_exit
 from thalweg.wire.parcel import Kind, Parcel
@@ -68,6 +70,7 @@ def compiled(
     begin: Mapping[str, Sequence[Sequence[int]]] | None = None,
     generation: int = 0,
     numbers: Sequence[int] | None = None,
+    keep: bool = False,
 ) -> Compiled:
     """The plans of some queries, compiled for this session: a bucket for each of its partitions."""
     partitions = partitions_of(spark)
@@ -82,6 +85,7 @@ def compiled(
         begin=begin,
         generation=generation,
         numbers=numbers,
+        keep=keep,
     )
 
 
@@ -262,9 +266,7 @@ class SparkHost(Host):
 
         Where it has other queries, the next batch must be another Spark query's, on the same checkpoint.
         """
-        streams = {s.stream for s in compiled.selections}
-        if compiled.shape != self.compiled.shape or streams != {s.stream for s in self.compiled.selections}:
-            raise ValueError("another checkpoint is needed for this program")
+        self._check_fits(compiled)
         if not self.has_inbox and (compiled.program.waits or compiled.program.shipments):
             raise ValueError("another checkpoint is needed for this program: one with an inbox")
         if not self.has_inbox:  # nothing is ever on its way
@@ -273,6 +275,38 @@ class SparkHost(Host):
         # They hear of it in the next batch. In the other order, a crash in between would leave them running.
         self._tell(Kind.END, ending=True)
         self.programs.put(batch + 1, compiled.program.after(self.programs.at(batch), ended))
+
+    def _check_fits(self, compiled: Compiled) -> None:
+        streams = {s.stream for s in compiled.selections}
+        if compiled.shape != self.compiled.shape or streams != {s.stream for s in self.compiled.selections}:
+            raise ValueError("another checkpoint is needed for this program")
+
+    def move(self, batch: int, compiled: Compiled, change: int, since: int) -> None:
+        """Begin to move to another plan of the same queries; one that has begun is given up for it.
+
+        `change` is the number that it was compiled with, `since` a time after all that has been read.
+        """
+        self._check_fits(compiled)
+        now = migration.undo(self.programs.at(batch + 1))
+        self.hurry()  # so that streams that are silent send copies as well
+        self.programs.put(batch + 1, migration.begin(now, compiled.program, change, since))
+
+    def advance(self, batch: int, tally: Tally, *, late: bool = False) -> str:
+        """Take the next step of a move after a batch, if it can be taken; with `late`, give it up instead.
+
+        Returns what has been done: `commit`, `undo`, `finish`, or nothing.
+        """
+        program, done = self.programs.at(batch), ""
+        if program.starting and migration.ready(program, tally.ready):
+            program, done = migration.commit(program, 1 + max(tally.newest.values())), "commit"
+        elif program.starting and late:
+            program, done = migration.undo(program), "undo"
+        left = migration.finish(program, tally.ended)
+        if left is not program and not left.ending:
+            done = done or "finish"
+        if left is not self.programs.at(batch):
+            self.programs.put(batch + 1, left)
+        return done
 
     def renew(self, compiled: Compiled) -> None:
         """Go on with other queries; the Spark query must be made anew for them."""
@@ -291,10 +325,11 @@ class SparkHost(Host):
                 )
         return [known[query.name] for query in queries]
 
-    def ending(self, batch: int, ended: Sequence[str]) -> list[str]:
-        """Those that have ended of the operators that the program of a batch still has."""
+    def concerning(self, batch: int, tally: Tally) -> None:
+        """Leave of what operators have said only what is of those that the program of a batch still has."""
         program = self.programs.at(batch)
-        return [bucket for bucket in ended if bucket.split("/", 1)[1] in program.ending]
+        tally.ended = [bucket for bucket in tally.ended if bucket.split("/", 1)[1] in program.ending]
+        tally.ready = [bucket for bucket in tally.ready if bucket.split("/", 1)[1] in program.starting]
 
     def end(self) -> None:
         self._tell(Kind.END)

@@ -212,7 +212,16 @@ class _Run:
         infos = [info_of(self.options.catalog.streams[name]) for name in self.schemas]
         at = {name: self.options.catalog.streams[name].site for name in self.schemas}
         planned = list(zip(queries, (q.deployment for q in plan.queries), strict=True))
-        made = compiled(self.spark, planned, infos, self.schemas, at, keep_late=True, **more)
+        made = compiled(
+            self.spark,
+            planned,
+            infos,
+            self.schemas,
+            at,
+            keep_late=True,
+            keep=self.settled.get("keep", False),
+            **more,
+        )
         return made if memory is None else with_limit(made, memory.budget, memory.delay)
 
     def _host(self) -> SparkHost:
@@ -233,16 +242,20 @@ class _Run:
     def switch(self, batch: int, plan: Plan) -> None:
         """Let another plan, also of other queries, take over after a batch that has just been published."""
         tally, host, queries = self.folder.tally(), self.host, self._asked(plan)
+        change = host.generation(batch) + 1
         made = self._compiled(
             plan,
             queries,
             numbers=host.numbers(queries),
             shape=host.compiled.shape,
             begin=tally.progress,
-            generation=host.generation(batch) + 1,
+            generation=change,
         )
         plan.save(self.folder.plan_of(batch + 1))
-        host.switch(batch, made, tally.ended)
+        if queries is self.queries and self.settled.get("keep"):
+            host.move(batch, made, change, 1 + max(tally.newest.values()))
+        else:
+            host.switch(batch, made, tally.ended)
 
     def _asked(self, plan: Plan) -> Sequence[Query]:
         """The queries of a plan: those that run now, where it is of the same ones."""
@@ -255,13 +268,15 @@ class _Run:
         """Take on what the programs up to this batch ask; whether another Spark query is needed for it."""
         firsts, before = self.host.programs.firsts(), self.queries
         for generation in range(self.generation + 1, self.host.generation(batch) + 1):
-            plan = _own_plan(self.folder.plan_of(firsts[generation]))
+            self.generation = generation
+            if not (path := self.folder.plan_of(firsts[generation])).exists():
+                continue  # a further step on the way to the plan before
+            plan = _own_plan(path)
             queries = self._asked(plan)
             if queries is not self.queries:
                 shape, numbers = self.host.compiled.shape, self.host.numbers(queries)
                 self.host.renew(self._compiled(plan, queries, shape=shape, numbers=numbers))
                 self.queries = queries
-            self.generation = generation
         return self.queries is not before
 
     def _prepare_output(self) -> None:
@@ -350,8 +365,9 @@ class _Run:
             self.reporter.warn(_UNSHARED)
         tally = self.folder.tally()
         tally.count(batch, report, written, sent)
-        tally.ended = self.host.ending(batch, tally.ended)
+        self.host.concerning(batch, tally)
         self.folder.save_tally(tally)
+        self.host.advance(batch, tally)
         for sink in self.sinks:
             sink.tidy(batch)
         self._report(tally, report, time.monotonic() - begun)

@@ -55,8 +55,9 @@ class Tally:
     """Totals before the last batch and the last batch's own, which a repeat of it replaces.
 
     `sent` is the last number that was sent over each edge, `newest` the greatest time of each stream,
-    `progress` how far each has come, as `Report.progress` says, `ended` the buckets of earlier programs'
-    operators that have ended. The peaks are the most that windows have taken after any batch.
+    `progress` how far each has come, as `Report.progress` says. `ready` are the buckets of operators that
+    have started and have their windows, `ended` those of earlier programs that have ended. The peaks are the
+    most that windows have taken after any batch.
     """
 
     batch: int = -1
@@ -65,6 +66,7 @@ class Tally:
     sent: dict[_EdgeName, int] = field(default_factory=dict)
     newest: dict[str, int] = field(default_factory=dict)
     progress: dict[str, list[list[int]]] = field(default_factory=dict)
+    ready: list[str] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
     peak_memory: int = 0
     peak_disk: int = 0
@@ -83,6 +85,7 @@ class Tally:
         for stream, time in report.newest.items():
             self.newest[stream] = max(time, self.newest.get(stream, time))
         self.progress |= report.progress
+        self.ready = sorted({*self.ready, *report.ready})
         self.ended = sorted({*self.ended, *report.ended})
         self.peak_memory = max(self.peak_memory, report.state_bytes)
         self.peak_disk = max(self.peak_disk, report.disk_bytes)
