@@ -13,6 +13,7 @@ from thalweg.errors import UserError
 from thalweg.plan.check import check_deployments
 from thalweg.plan.deployment import Deployment
 from thalweg.plan.options import Objective, PlanOptions
+from thalweg.planners.search.reprice import repriced
 from thalweg.planners.table import PLANNERS, Session, planner
 
 COLUMNS = {"k": "long", "x": "long", "v": "long", "w": "string"}
@@ -96,7 +97,20 @@ def check_plan(found, problem):
     if not any(o.kind == "reuse" for o in deployment.operators):
         arriving = sum(e.tuples_per_s for e in deployment.edges if e.target in sinks)
         assert arriving == pytest.approx(problem.rates.flow(problem.rates.all).rate, rel=1e-6, abs=1e-9)
+        check_repriced(deployment, repriced(problem, deployment))
     return price(deployment, problem.network, problem.model)
+
+
+def check_repriced(before, after):
+    """By the same statistics, a plan costs the same again."""
+    assert [(e.source, e.target, e.carries) for e in after.edges] == [
+        (e.source, e.target, e.carries) for e in before.edges
+    ]
+    for one in ("tuples_per_s", "bytes_per_s"):
+        flows = [[getattr(e, one) for e in d.edges] for d in (before, after)]
+        assert flows[1] == pytest.approx(flows[0], rel=1e-6, abs=1e-9)
+    work = [[o.work_s for o in d.operators] for d in (before, after)]
+    assert work[1] == pytest.approx(work[0], rel=1e-6, abs=1e-9)
 
 
 def check(seed, queries):

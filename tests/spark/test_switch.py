@@ -191,12 +191,11 @@ def complete(arguments, root):
     return json.loads((root / "said").read_text())
 
 
-EVERY = ("tree", "linear", "partitioned", "one-site", "tree", "linear")
 OTHER = ("tree", "wide linear", "q wide tree", "wide partitioned", "linear")
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_change_in_each_batch(tmp_path, seed):
     """Parcels of several programs are on their way at the same time."""
     rng = random.Random(seed)
@@ -207,23 +206,21 @@ def test_a_change_in_each_batch(tmp_path, seed):
 
 @pytest.mark.long
 @pytest.mark.parametrize("point", POINTS)
-@pytest.mark.parametrize("kinds", [EVERY, OTHER], ids=["plans", "queries"])
-@pytest.mark.parametrize("each", [1, 2])
-def test_killed_at_each_point_of_a_change(tmp_path, point, each, kinds):
-    made, arguments = switched(tmp_path, kinds, each=each, seed=POINTS.index(point))
+def test_killed_at_each_point_of_a_change(tmp_path, point):
+    made, arguments = switched(tmp_path, OTHER, each=1 + POINTS.index(point) % 2, seed=POINTS.index(point))
     changes = json.loads((tmp_path / "changes.json").read_text())
     for batch in changes:
         (tmp_path / "die").write_text(f"{batch} {point}")
         assert finished(started(arguments, tmp_path)) == -9, (tmp_path / "errors").read_text()
         assert not (tmp_path / "die").exists()
-    check(made, complete(arguments, tmp_path), kinds)
+    check(made, complete(arguments, tmp_path), OTHER)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_killed_at_any_moment(tmp_path, seed):
     rng = random.Random(seed)
-    names = ("", "q wide ", "wide ") if seed % 2 else ("",)
+    names = ("", "q wide ", "wide ")
     kinds = ["tree", *(rng.choice(names) + rng.choice(list(PLANS)) for _ in range(5))]
     made, arguments = switched(tmp_path, kinds, seed=10 + seed)
     for what in (rng.choice(("driver", "jvm", "worker")) for _ in range(6)):
