@@ -22,6 +22,7 @@ MAY_IMPORT = {
     "plan": {"catalog", "query"},
     "cost": {"catalog", "query", "plan", "kernel"},
     "planners": {"catalog", "query", "plan", "cost"},
+    "adapt": {"catalog", "query", "plan", "cost", "planners"},
     "report": {"catalog", "query", "plan", "cost", "planners"},
     "oracle": {"catalog", "query"},
     "kernel": set(),
@@ -30,7 +31,7 @@ MAY_IMPORT = {
     "operators": {"kernel", "wire", "query", "plan"},
     "compile": {"operators", "kernel", "query", "plan", "wire"},
     "simulate": {"compile", "operators", "kernel", "wire"},
-    "spark": {"compile", "operators", "exchange", "wire", "kernel", "catalog", "query", "plan"},
+    "spark": {"compile", "operators", "exchange", "wire", "kernel", "catalog", "query", "plan", "adapt"},
     "bench": {
         *("kernel", "query", "spark", "catalog", "plan", "cost", "planners", "reproduce"),
         *("wire", "exchange"),

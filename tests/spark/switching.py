@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import signal
 import sys
@@ -41,6 +42,10 @@ class Switching(_Run):
         slow = tuple(Emulated(a, b, jitter_s=JITTER_S) for a, b in pairs)
         self.options = replace(self.options, emulated=slow)
         return super().run()
+
+    def _adapting(self) -> Any:
+        """Moves when it is told to, and never by itself."""
+        return replace(super()._adapting(), every_s=math.inf)
 
     def _sink(self, flow: Any, batch: int) -> None:
         if self._stopped is not None:

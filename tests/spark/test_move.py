@@ -42,6 +42,7 @@ def check(made, metrics):
 def test_back_and_forth(tmp_path, thalweg, monkeypatch):
     made, arguments = moving(tmp_path, ("tree", "linear", "partitioned", "tree"), each=5)
     monkeypatch.setattr("thalweg.spark.run._Run", Switching)
+    monkeypatch.setattr("tests.spark.switching.JITTER_S", 0.0)  # so that each move is done before the next
     code, out, err = thalweg(*arguments, cwd=tmp_path)
     assert (code, err) == (0, ""), err
     check(made, json.loads(out))

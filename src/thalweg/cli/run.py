@@ -97,7 +97,7 @@ def run(
     elif spill_delay is not None:
         raise UserError("--spill-delay needs --memory-budget", where="--spill-delay")
     emulated = _emulated(read, made, emulate, jitter)
-    options = RunOptions(parsed, read, made, out, once, master, emulated, memory, compact, adapt)
+    options = RunOptions(parsed, read, made, out, once, master, emulated, memory, compact, adapt, wanted)
     for operator in (o for q in made.queries for o in q.deployment.operators):
         if isinstance(operator, Join) and operator.warning:
             typer.echo(f"thalweg: {operator.id} {operator.warning}", err=True)

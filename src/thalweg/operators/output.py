@@ -50,11 +50,11 @@ class Report:
 
     `read`, `late` and `newest` (the greatest time) are by stream. `whole` is by site the payload that its
     streams would take if they were shipped as they are. `kept_bytes` is what is kept of streams for operators
-    that start later. `waiting` is by group the tuples that wait on disk.
-    `drafts` are the files of parcels that the call has written. `progress` is how far each stream, and those
-    that it watches, have come, and when each was last heard of. `ready` are the buckets of operators that
-    have started, and have their windows; `ended` those of an earlier program that have put out all they will.
-    `unshared` are calls whose windows other processes of
+    that start later, `copied` the payload of the copies that were sent to other sites for them. `waiting` is
+    by group the tuples that wait on disk. `drafts` are the files of parcels that the call has written.
+    `progress` is how far each stream, and those that it watches, have come, and when each was last heard of.
+    `ready` are the buckets of operators that have started, and have their windows; `ended` those of an
+    earlier program that have put out all they will. `unshared` are calls whose windows other processes of
     the machine can't take over, for lack of memory to share.
     """
 
@@ -67,6 +67,7 @@ class Report:
     state_bytes: int = 0
     disk_bytes: int = 0
     kept_bytes: int = 0
+    copied: int = 0
     drafts: list[str] = field(default_factory=list)
     progress: dict[str, list[list[int]]] = field(default_factory=dict)
     ready: list[str] = field(default_factory=list)
@@ -89,6 +90,7 @@ class Report:
         self.state_bytes += other.state_bytes
         self.disk_bytes += other.disk_bytes
         self.kept_bytes += other.kept_bytes
+        self.copied += other.copied
         self.drafts += other.drafts
         self.progress |= other.progress
         self.ready += other.ready

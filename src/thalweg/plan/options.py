@@ -80,6 +80,8 @@ class RunOptions:
     memory: Memory | None = None
     compact: bool = True
     adapt: Adapt = Adapt.OFF
+    planning: PlanOptions = PlanOptions()
+    """How another plan is to be found while the run goes on."""
 
 
 @dataclass(frozen=True)

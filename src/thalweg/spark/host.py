@@ -253,6 +253,13 @@ class SparkHost(Host):
             edge: self._unchanged.left_out(program, program.settled(self.drafts.gather(drafts)))
             for edge, drafts in sorted(names.items(), key=lambda item: item[0].name)
         }
+        report.copied = sum(
+            p.payload
+            for edge, found in parcels.items()
+            if edge.source != edge.target
+            for p in found
+            if p.kind == Kind.PAST
+        )
         going = {self.exchanges.over(edge): found for edge, found in parcels.items() if found}
         # Making a file durable is waiting for the disk, some milliseconds each: all edges wait at once.
         sent = self._writers.map(lambda one: one[0].publish(batch, one[1]), going.items())

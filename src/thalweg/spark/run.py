@@ -17,6 +17,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, Observation, SparkSession
 
+from thalweg.adapt.decide import Decider
 from thalweg.compile.compiler import Compiled
 from thalweg.errors import RunError, Stopped, UserError
 from thalweg.exchange.disk import NEW_FOLDER
@@ -28,6 +29,7 @@ from thalweg.plan.document import Plan
 from thalweg.plan.options import Progress, Reporter, RunOptions
 from thalweg.query import parse
 from thalweg.query.model import Query
+from thalweg.spark.adapting import Adapting
 from thalweg.spark.error_messages import in_our_words
 from thalweg.spark.folder import Folder
 from thalweg.spark.host import SparkHost, compiled, with_limit
@@ -157,6 +159,7 @@ class _Run:
     writing: int = 0
     generation: int = 0
     warned: bool = False
+    adapting: Adapting | None = None
     waiting: dict[str, float] = field(default_factory=dict)
     """The buckets in which tuples wait on disk, and when each was last heard of."""
 
@@ -169,6 +172,7 @@ class _Run:
         self.source_logs = SourceLogs(self.folder.checkpoint)
         self.late = LateFiles(self.folder.path / "late", self.schemas)
         self._renewed(self.folder.next_batch)
+        self.adapting = self._adapting() if self.settled.get("keep") else None
         self._prepare_output()
         (self.folder.path / "late").mkdir(exist_ok=True)
         self.earlier_s = (self.folder.metrics() or {}).get("elapsed_s", 0.0)
@@ -190,7 +194,23 @@ class _Run:
         if finished:
             shutil.rmtree(self.folder.spill, ignore_errors=True)
         self.reporter.close()
+        if self.adapting is not None:
+            self.adapting.close()
         return metrics
+
+    def _adapting(self) -> Adapting:
+        """What changes the plan; a run that goes on keeps to where it has come."""
+        plan = self.options.plan
+        decider = Decider(self.queries, self.options.planning, plan, plan, self.options.catalog)
+        return Adapting.of(
+            self.host,
+            self.folder.own / "changes.json",
+            decider,
+            self.folder.next_batch,
+            plan_of=self.folder.plan_of,
+            begin=self.switch,
+            say=self.reporter.message,
+        )
 
     def _end_streams(self) -> None:
         """Nothing is read after this, in a later run either: whatever comes after the end would be late."""
@@ -239,8 +259,11 @@ class _Run:
         host.check(self.folder.tally().sent)
         return host
 
-    def switch(self, batch: int, plan: Plan) -> None:
-        """Let another plan, also of other queries, take over after a batch that has just been published."""
+    def switch(self, batch: int, plan: Plan) -> int:
+        """Let another plan, also of other queries, take over after a batch that has just been published.
+
+        Returns the number of the change.
+        """
         tally, host, queries = self.folder.tally(), self.host, self._asked(plan)
         change = host.generation(batch) + 1
         made = self._compiled(
@@ -256,6 +279,7 @@ class _Run:
             host.move(batch, made, change, 1 + max(tally.newest.values()))
         else:
             host.switch(batch, made, tally.ended)
+        return change
 
     def _asked(self, plan: Plan) -> Sequence[Query]:
         """The queries of a plan: those that run now, where it is of the same ones."""
@@ -367,7 +391,8 @@ class _Run:
         tally.count(batch, report, written, sent)
         self.host.concerning(batch, tally)
         self.folder.save_tally(tally)
-        self.host.advance(batch, tally)
+        if self.adapting is not None:
+            self.adapting.after(batch, tally, None)
         for sink in self.sinks:
             sink.tidy(batch)
         self._report(tally, report, time.monotonic() - begun)
@@ -424,6 +449,7 @@ class _Run:
             "shipped": [s.to_json() for s in tally.shipped],
             **({"central_payload_bytes": tally.central} if tally.totals.whole else {}),
             **({"windows": tally.windows} if self.options.memory is not None else {}),
+            "plan_changes": 0 if self.adapting is None else self.adapting.changes,
             "elapsed_s": round(self.earlier_s + time.monotonic() - self.begun, 3),
             "batches": tally.batch + 1,
             "complete": complete,

@@ -19,13 +19,17 @@ _Counts = Annotated[list[int], Field(min_length=3, max_length=3)]
 
 @dataclass
 class Totals:
-    """Counts that add up: rows by stream, results by query, payload by site, and the traffic of each edge."""
+    """Counts that add up: rows by stream, results by query, payload by site, and the traffic of each edge.
+
+    `copied` is the payload of windows that were copied to other sites.
+    """
 
     read: dict[str, int] = field(default_factory=dict)
     late: dict[str, int] = field(default_factory=dict)
     results: dict[str, int] = field(default_factory=dict)
     whole: dict[str, int] = field(default_factory=dict)
     sent: dict[_EdgeName, _Counts] = field(default_factory=dict)  # tuples, payload, bytes
+    copied: int = 0
 
     def plus(self, other: Totals) -> Totals:
         return Totals(
@@ -40,6 +44,7 @@ class Totals:
                 ]
                 for edge in self.sent | other.sent
             },
+            self.copied + other.copied,
         )
 
 
@@ -80,7 +85,7 @@ class Tally:
         between = {
             e.name: [s.tuples, s.payload_bytes, s.bytes] for e, s in sent.items() if e.source != e.target
         }
-        self.last = Totals(report.read, report.late, dict(results), report.whole, between)
+        self.last = Totals(report.read, report.late, dict(results), report.whole, between, report.copied)
         self.sent |= {edge.name: one.seq for edge, one in sent.items()}
         for stream, time in report.newest.items():
             self.newest[stream] = max(time, self.newest.get(stream, time))

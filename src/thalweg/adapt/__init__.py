@@ -1,0 +1,1 @@
+"""Changes the plan of a run as its streams change."""

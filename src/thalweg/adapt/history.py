@@ -1,0 +1,99 @@
+"""What was decided in a run, and what came of it: a file that is written anew with each record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import TypeAdapter
+
+from thalweg.adapt.decide import Decision
+from thalweg.files import write_text
+
+Outcome = Literal["declined", "moving", "done", "undone"]
+
+
+@dataclass(frozen=True)
+class Record:
+    """One decision. `at` is in seconds since 1970, `event_time` in microseconds of the streams' own time.
+
+    `first` is the first batch of the new plan, which is in the file `plan`, and `change` the number of the
+    move. `first_cost` is what the plan that the run began with would cost now. `moment` is t*: results
+    before it came from the plan before.
+    """
+
+    at: float
+    event_time: int | None
+    moved: tuple[str, ...]
+    reason: str
+    cost_before: float
+    cost_after: float
+    first_cost: float
+    bytes_to_move: float
+    outcome: Outcome
+    change: int = 0
+    first: int = 0
+    plan: str = ""
+    moment: int | None = None
+    bytes_moved: int = 0
+    seconds: float = 0.0
+    copied_before: int = 0  # of the run in all, when the move began
+
+    @classmethod
+    def of(cls, decision: Decision, at: float, event_time: int | None, first_cost: float) -> Record:
+        return cls(
+            at,
+            event_time,
+            tuple(map(str, decision.moved)),
+            decision.reason,
+            decision.cost_before,
+            decision.cost_after,
+            first_cost,
+            decision.bytes_to_move,
+            "moving" if decision.taken else "declined",
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As `thalweg history` shows it."""
+        shown = ("at", "event_time", "reason", "cost_before", "cost_after", "bytes_moved", "seconds")
+        return {**{name: getattr(self, name) for name in shown}, "outcome": self.outcome}
+
+
+@dataclass
+class History:
+    """All records of a run, in the order of their times."""
+
+    path: Path
+    records: list[Record] = field(default_factory=list)
+
+    @classmethod
+    def load(cls, path: Path) -> History:
+        """A ValueError where the file is not one."""
+        return cls(path, _ADAPTER.validate_json(path.read_bytes()) if path.exists() else [])
+
+    def add(self, record: Record) -> None:
+        """A batch that is repeated may decide otherwise: what it had begun is replaced."""
+        self.records = [r for r in self.records if not (record.change and r.change == record.change)]
+        self.records.append(record)
+        self._save()
+
+    def change(self, number: int, **what: Any) -> None:
+        """More is known of a move."""
+        self.records = [replace(r, **what) if r.change == number else r for r in self.records]
+        self._save()
+
+    def record(self, change: int) -> Record | None:
+        return next((r for r in self.records if r.change == change), None)
+
+    @property
+    def changes(self) -> list[Record]:
+        """The moves that have come to an end."""
+        return [r for r in self.records if r.outcome in ("done", "undone")]
+
+    def _save(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(self.path, _ADAPTER.dump_json(self.records).decode())
+
+
+_ADAPTER = TypeAdapter(list[Record])
