@@ -26,6 +26,7 @@ MAY_IMPORT = {
     "report": {"catalog", "query", "plan", "cost", "planners"},
     "oracle": {"catalog", "query"},
     "kernel": set(),
+    "observe": {"kernel", "catalog", "query"},
     "wire": {"kernel"},
     "exchange": {"wire"},
     "operators": {"kernel", "wire", "query", "plan"},
@@ -40,7 +41,7 @@ MAY_IMPORT = {
     "reproduce": {"kernel", "report"},
     "cli": {
         *("catalog", "query", "plan", "cost", "planners", "report"),
-        *("oracle", "spark", "bench", "demo", "reproduce"),
+        *("oracle", "observe", "spark", "bench", "demo", "reproduce"),
     },
     "__init__": {"spark"},
     "__main__": {"cli"},

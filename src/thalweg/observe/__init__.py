@@ -1,0 +1,1 @@
+"""What streams are like: statistics taken from their tuples."""
