@@ -18,6 +18,7 @@ from thalweg.compile.stages import Instance, Place, Placement, Shape
 from thalweg.errors import UserError
 from thalweg.kernel.columns import stored_type
 from thalweg.kernel.window import NEVER
+from thalweg.observe.joins import keys
 from thalweg.operators.inlet import Inlet
 from thalweg.operators.outlet import Outlet
 from thalweg.operators.pack import TIME, VALUE, Flag, Packing, PackRoute
@@ -294,6 +295,8 @@ class _Building:
                 Field(field_of(c), k, START) if c == info.time else Field(field_of(c), stored_type(k))
                 for c, k in info.columns.items()
             )
+        observed = self._observed(op) if base else ()
+        fields |= dict.fromkeys(field for field, _ in observed)
         skipped = (SEQ, END)
         travel = [f for f in fields if f != field_of(info.time) and not f.startswith(skipped)]
         watched = [
@@ -311,6 +314,8 @@ class _Building:
             reports,
             self._begin(op.stream, 1 + len(watched)),
             tuple(watched),
+            observed,
+            keys(n.query for n in self.needs.graph.queries)[op.stream] if base else (),
         )
         route = PackRoute(
             name,
@@ -334,6 +339,12 @@ class _Building:
         if len(bounds) != ports:
             bounds, walls = (bounds[0],) + (-NEVER,) * (ports - 1), (walls[0],) + (0,) * (ports - 1)
         return bounds, walls
+
+    def _observed(self, op: Op) -> tuple[tuple[str, str], ...]:
+        """The columns of a stream that statistics are taken of: all that are read, for whatever reason."""
+        info, selection = self.infos[op.stream], self.selections[op.stream]
+        read = [c for c in info.columns if c != info.time and field_of(c) in selection.fields]
+        return tuple((field_of(c), c) for c in read)
 
     def _any_alias(self, op: Op) -> Flags:
         """The flags of tuples that any query may want, by any plan."""

@@ -139,6 +139,15 @@ class Sketch:
         )
 
 
+def merged(one: Mapping[str, Any] | None, other: dict[str, Any]) -> dict[str, Any]:
+    """Two sketches of a stream as one, all of them as `to_json` writes them."""
+    if one is None:
+        return other
+    sketch = Sketch.from_json(one)
+    sketch.merge(Sketch.from_json(other))
+    return sketch.to_json()
+
+
 def rounded(value: float, *, down: bool = False) -> float:
     """A number with four significant digits.
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
+from thalweg.observe.sketch import merged
 from thalweg.operators.event_time import Ends
 
 
@@ -52,9 +54,10 @@ class Report:
     streams would take if they were shipped as they are. `kept_bytes` is what is kept of streams for operators
     that start later, `copied` the payload of the copies that were sent to other sites for them. `waiting` is
     by group the tuples that wait on disk. `drafts` are the files of parcels that the call has written.
-    `progress` is how far each stream, and those that it watches, have come, and when each was last heard of.
-    `ready` are the buckets of operators that have started, and have their windows; `ended` those of an
-    earlier program that have put out all they will. `unshared` are calls whose windows other processes of
+    `progress` is how far each stream, and those that it watches, have come, and when each was last heard of;
+    `sketches` are what its tuples are like (`observe/sketch.py`). `ready` are the buckets of operators that
+    have started, and have their windows; `ended` those of an earlier program that have put out all they will.
+    `unshared` are calls whose windows other processes of
     the machine can't take over, for lack of memory to share.
     """
 
@@ -70,6 +73,7 @@ class Report:
     copied: int = 0
     drafts: list[str] = field(default_factory=list)
     progress: dict[str, list[list[int]]] = field(default_factory=dict)
+    sketches: dict[str, dict[str, Any]] = field(default_factory=dict)
     ready: list[str] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
     unshared: int = 0
@@ -93,6 +97,8 @@ class Report:
         self.copied += other.copied
         self.drafts += other.drafts
         self.progress |= other.progress
+        for stream, sketch in other.sketches.items():
+            self.sketches[stream] = merged(self.sketches.get(stream), sketch)
         self.ready += other.ready
         self.ended += other.ended
         self.unshared += other.unshared

@@ -7,12 +7,14 @@ tuple's last moment in a column of that window. Last moments that are learnt lat
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from thalweg.kernel.window import NEVER
-from thalweg.operators.event_time import Arrived, Ends, Progress, judge, past_idle
+from thalweg.observe.sketch import Sketch
+from thalweg.operators.event_time import Arrivals, Arrived, Ends, Progress, judge, past_idle
 from thalweg.operators.memo import Memo, numbers
 from thalweg.operators.output import Bound, Late, Output, Report
 from thalweg.operators.row_windows import Clock, order_rows
@@ -42,6 +44,8 @@ class Source:
             yield Report(read={spec.stream: own.count}, newest=newest)
             for part in (*own.aside, *late):
                 yield Late(spec.stream, part.num_rows, self._kept(part))
+            if spec.observed and own.count:
+                yield Report(sketches={spec.stream: self._sketch(own)})
         self._advance(progress, walls, arrived)
         bound = progress.bounds[0]
         memo.facts |= {"bounds": progress.bounds, "walls": walls}
@@ -81,6 +85,15 @@ class Source:
             return
         idle = [stream.idle for stream in streams]
         progress.bounds[0] = past_idle(progress.bounds, walls, idle, now)
+
+    def _sketch(self, own: Arrivals) -> dict[str, Any]:
+        """What the tuples of a call are like, also of those that no query wants."""
+        sketch = Sketch()
+        for batch in (*own.tuples, *own.rest):
+            there = [(f, c) for f, c in self.spec.observed if f in batch.schema.names]
+            columns = {column: batch.column(field) for field, column in there}
+            sketch.update(columns, ints(batch, START), [k for k in self.spec.keys if k in columns])
+        return sketch.to_json()
 
     def _kept(self, late: pa.RecordBatch) -> pa.RecordBatch | None:
         """Late tuples as they are kept; None where they are only counted."""

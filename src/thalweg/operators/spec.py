@@ -100,7 +100,8 @@ class SourceSpec:
     `kept` are the columns that a late tuple is kept with; with none it is only counted. Of several sources of
     one stream, by different keys, one `reports`. `begin` is how far the stream, and those that it watches,
     had come before this source was deployed, and when each was last heard of: all sources of a stream judge
-    alike. The progress of `watched` streams comes in at ports after its own.
+    alike. The progress of `watched` streams comes in at ports after its own. `observed` are columns that are
+    sketched, under the names of their fields, and `keys` those of them that are joined on.
     """
 
     stream: str
@@ -112,6 +113,8 @@ class SourceSpec:
     reports: bool = True
     begin: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     watched: tuple[Watched, ...] = ()
+    observed: tuple[tuple[str, str], ...] = ()  # (field, column)
+    keys: tuple[str, ...] = ()
     type: Literal["source"] = "source"
 
     @property

@@ -9,7 +9,7 @@ history.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,8 +17,10 @@ from typing import Any
 
 from thalweg.adapt.decide import Decider, Decision
 from thalweg.adapt.history import History, Record
+from thalweg.adapt.observed import Observed
 from thalweg.catalog.model import Catalog
 from thalweg.errors import UserError
+from thalweg.files import write_text
 from thalweg.plan.document import Plan
 from thalweg.spark.host import SparkHost
 from thalweg.spark.tally import Tally
@@ -44,6 +46,9 @@ class Adapting:
     begin: Callable[[int, Plan], int]
     plan_of: Callable[[int], Path]
     say: Callable[[str], None]
+    declared: Catalog
+    statistics: Path
+    observed: Observed
     every_s: float = EVERY_S
     patience_s: float = PATIENCE_S
     _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "thalweg-adapt"))
@@ -55,7 +60,7 @@ class Adapting:
     def of(
         cls,
         host: SparkHost,
-        path: Path,
+        folder: Path,
         first: Decider,
         batch: int,
         *,
@@ -66,7 +71,9 @@ class Adapting:
 
         `first` has the plan that the run began with.
         """
-        history, program = History.load(path), host.programs.at(batch)
+        history, program = History.load(folder / "changes.json"), host.programs.at(batch)
+        statistics = folder / "statistics.json"
+        observed = Observed.from_json(statistics.read_text()) if statistics.exists() else Observed()
         names = {p.name.split(":")[0] for p in program.operators if p.name not in program.starting}
         for record in history.records:
             if record.outcome == "moving" and not any(
@@ -75,22 +82,21 @@ class Adapting:
                 history.change(record.change, outcome="done" if str(record.change) in names else "undone")
         done = [r for r in history.records if r.outcome == "done"]
         decider = replace(first, plan=Plan.load(plan_of(done[-1].first)) if done else first.plan)
-        return cls(host, history, decider, plan_of=plan_of, **more)
+        return cls(host, history, decider, plan_of=plan_of, statistics=statistics, observed=observed, **more)
 
-    def after(self, batch: int, tally: Tally, now: Catalog | None) -> None:
-        """Go on after a batch that has been published; `now` is the catalog as it is measured."""
+    def after(self, batch: int, tally: Tally, sketches: Mapping[str, Mapping[str, Any]]) -> None:
+        """Go on after a batch that has been published; `sketches` are what its streams were like."""
+        self.observed.add(sketches, tally.newest)
         moving = self._advance(batch, tally)
         if self._asked is not None and self._asked.done():
             asked, self._asked = self._asked, None
             if (decided := asked.result()) is not None:
                 self._take(batch, tally, *decided)
-        elif now is not None and not moving and self._asked is None and self._due:
+        elif not moving and self._asked is None and time.monotonic() - self._last_s >= self.every_s:
             self._last_s = time.monotonic()
-            self._asked = self._thread.submit(self._decide, now)
-
-    @property
-    def _due(self) -> bool:
-        return time.monotonic() - self._last_s >= self.every_s
+            write_text(self.statistics, self.observed.to_json())
+            if (now := self.observed.catalog(self.declared, self.decider.queries)) is not None:
+                self._asked = self._thread.submit(self._decide, now)
 
     def _decide(self, now: Catalog) -> Decided:
         try:

@@ -204,10 +204,11 @@ class _Run:
         decider = Decider(self.queries, self.options.planning, plan, plan, self.options.catalog)
         return Adapting.of(
             self.host,
-            self.folder.own / "changes.json",
+            self.folder.own,
             decider,
             self.folder.next_batch,
             plan_of=self.folder.plan_of,
+            declared=self.options.catalog,
             begin=self.switch,
             say=self.reporter.message,
         )
@@ -392,7 +393,7 @@ class _Run:
         self.host.concerning(batch, tally)
         self.folder.save_tally(tally)
         if self.adapting is not None:
-            self.adapting.after(batch, tally, None)
+            self.adapting.after(batch, tally, report.sketches)
         for sink in self.sinks:
             sink.tidy(batch)
         self._report(tally, report, time.monotonic() - begun)
