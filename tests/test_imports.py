@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "cost": {"catalog", "query", "plan", "kernel"},
     "planners": {"catalog", "query", "plan", "cost"},
     "adapt": {"catalog", "query", "plan", "cost", "planners", "observe"},
-    "report": {"catalog", "query", "plan", "cost", "planners"},
+    "report": {"catalog", "query", "plan", "cost", "planners", "adapt"},
     "oracle": {"catalog", "query"},
     "kernel": set(),
     "observe": {"kernel", "catalog", "query"},
@@ -40,7 +40,7 @@ MAY_IMPORT = {
     "demo": {"catalog", "query", "plan", "cost", "planners", "report"},
     "reproduce": {"kernel", "report"},
     "cli": {
-        *("catalog", "query", "plan", "cost", "planners", "report"),
+        *("catalog", "query", "plan", "cost", "planners", "report", "adapt"),
         *("oracle", "observe", "spark", "bench", "demo", "reproduce"),
     },
     "__init__": {"spark"},

@@ -18,9 +18,8 @@ Outcome = Literal["declined", "moving", "done", "undone"]
 class Record:
     """One decision. `at` is in seconds since 1970, `event_time` in microseconds of the streams' own time.
 
-    `first` is the first batch of the new plan, which is in the file `plan`, and `change` the number of the
-    move. `first_cost` is what the plan that the run began with would cost now. `moment` is t*: results
-    before it came from the plan before.
+    `first` is the first batch of the new plan, and `change` the number of the move. `first_cost` is what the
+    plan that the run began with would cost now. `moment` is t*: results before it came from the plan before.
     """
 
     at: float
@@ -34,7 +33,6 @@ class Record:
     outcome: Outcome
     change: int = 0
     first: int = 0
-    plan: str = ""
     moment: int | None = None
     bytes_moved: int = 0
     seconds: float = 0.0
@@ -53,11 +51,6 @@ class Record:
             decision.bytes_to_move,
             "moving" if decision.taken else "declined",
         )
-
-    def to_json(self) -> dict[str, Any]:
-        """As `thalweg history` shows it."""
-        shown = ("at", "event_time", "reason", "cost_before", "cost_after", "bytes_moved", "seconds")
-        return {**{name: getattr(self, name) for name in shown}, "outcome": self.outcome}
 
 
 @dataclass
@@ -85,11 +78,6 @@ class History:
 
     def record(self, change: int) -> Record | None:
         return next((r for r in self.records if r.change == change), None)
-
-    @property
-    def changes(self) -> list[Record]:
-        """The moves that have come to an end."""
-        return [r for r in self.records if r.outcome in ("done", "undone")]
 
     def _save(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from thalweg.cli import compare, demo, plan, reproduce, run, verify
+from thalweg.cli import compare, demo, history, plan, reproduce, run, verify
 from thalweg.errors import RunError, Stopped, UserError
 
 app = typer.Typer(
@@ -50,6 +50,7 @@ app.command("planners")(plan.planners)
 app.command("compare")(compare.compare)
 app.command("run")(run.run)
 app.command("verify")(verify.verify)
+app.command("history")(history.history)
 app.command("demo")(demo.demo)
 app.command("reproduce")(reproduce.reproduce)
 

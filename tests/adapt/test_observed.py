@@ -1,0 +1,68 @@
+"""What the streams of a run are like, over its batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tests.planners.examples import catalog, query, stream
+from thalweg.adapt.observed import Observed
+from thalweg.observe.sketch import Sketch
+
+COLUMNS = {"k": "long", "v": "long"}
+KNOWN = catalog([stream(name, f"n{name}", COLUMNS) for name in "ab"])
+QUERY = query("SELECT a.v FROM a [RANGE 10 SECONDS], b [RANGE 10 SECONDS] WHERE a.k = b.k", KNOWN)
+
+
+def batch(begin_s: int, n: int) -> dict[str, Any]:
+    """A second of a stream, with ten keys."""
+    sketch = Sketch()
+    times = begin_s * 1_000_000 + np.arange(n) * 1_000_000 // n
+    columns = {"k": pa.array(np.arange(n) % 10), "v": pa.array(np.arange(n))}
+    sketch.update(columns, times, ["k"])
+    return sketch.to_json()
+
+
+def observed(*rates: tuple[int, int]) -> Observed:
+    found, newest = Observed(), {}
+    for second, both in enumerate(rates):
+        there = {name: rate for name, rate in zip("ab", both, strict=True) if rate}
+        newest |= dict.fromkeys(there, second * 1_000_000 + 999_999)
+        found.add({name: batch(second, rate) for name, rate in there.items()}, newest)
+    return found
+
+
+def test_rates_and_selectivities_are_measured() -> None:
+    now = observed(*[(100, 50)] * 10).catalog(KNOWN, [QUERY])
+    assert now is not None
+    assert now.streams["a"].stats.rate == pytest.approx(100, rel=0.05)
+    assert now.streams["b"].stats.rate == pytest.approx(50, rel=0.05)
+    assert now.streams["a"].stats.distinct["k"] == 10
+    assert now.selectivity(("a", "k"), ("b", "k")) == pytest.approx(0.1, rel=0.05)
+
+
+def test_a_change_is_seen_within_a_minute() -> None:
+    now = observed(*[(100, 50)] * 60, *[(100, 500)] * 60).catalog(KNOWN, [QUERY])
+    assert now is not None
+    assert now.streams["b"].stats.rate == pytest.approx(500, rel=0.15)
+
+
+def test_a_stream_that_falls_silent_is_slower() -> None:
+    now = observed(*[(100, 50)] * 20, *[(100, 0)] * 60).catalog(KNOWN, [QUERY])
+    assert now is not None
+    rate = now.streams["b"].stats.rate
+    assert rate is not None
+    assert rate < 10
+
+
+def test_too_little_decides_nothing() -> None:
+    assert observed((10, 10)).catalog(KNOWN, [QUERY]) is None
+
+
+def test_what_is_kept_is_read_back() -> None:
+    found = observed(*[(100, 50)] * 5)
+    again = Observed.from_json(found.to_json())
+    assert again.catalog(KNOWN, [QUERY]) == found.catalog(KNOWN, [QUERY])
