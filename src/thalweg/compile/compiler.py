@@ -351,7 +351,8 @@ class _Building:
         if self.needs.rows.get(op.stream):
             return ()
         queries = self.needs.graph.queries
-        return tuple((n.flag(i.alias),) for n in queries for i in n.query.inputs if i.stream == op.stream)
+        flags = (n.flag(i.alias) for n in queries for i in n.query.inputs if i.stream == op.stream)
+        return tuple((flag,) for flag in dict.fromkeys(flags))
 
     def _kept(self, op: Op, name: str, chosen: Flags) -> list[str]:
         """All fields that any plan may read of a stream, which its keeper keeps."""

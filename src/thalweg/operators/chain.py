@@ -121,7 +121,8 @@ class _Call:
         if message.kind in (Kind.END, Kind.HURRY):
             for placed in self.group.operators:
                 meant = message.channel != ENDING or placed.name in self.program.ending
-                if message.kind == Kind.HURRY and isinstance(placed.spec, JoinSpec | KeepSpec):
+                starts = isinstance(placed.spec, SourceSpec) and placed.name in self.program.starting
+                if message.kind == Kind.HURRY and (starts or isinstance(placed.spec, JoinSpec | KeepSpec)):
                     self._of(placed).hurry = True
                 elif message.kind == Kind.END and isinstance(placed.spec, SourceSpec) and meant:
                     self._of(placed).ended = True
