@@ -153,6 +153,13 @@ def test_windows_that_are_partly_on_disk(seed: int, tmp_path: Path) -> None:
     check_moves(case, makers, seed, budget=1, folder=tmp_path)
 
 
+def test_what_goes_to_operators_that_end_is_not_read_by_others() -> None:
+    """It is cut off at their last moment; here a third plan reads what the first one read."""
+    names = ["pmjoin", "linear-optimal", "simple", "sequences", "pmjoin"]
+    case = replace(random_case(5047), sites=(0, 1, 0, 1), keys=4)
+    check_moves(case, [maker(name, case) for name in names], 47)
+
+
 def moving(case: Case, first: str, then: str) -> Moving:
     """A run in the middle of a move."""
     known = catalog_of(case)

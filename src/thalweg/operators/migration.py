@@ -260,7 +260,8 @@ class _Union:
             if placed.name not in self.stays:
                 continue
             other, there = self.stays[placed.name]
-            same = {known.outlet(other, there, o): o for o in there.outlets}
+            # What goes to operators that end is cut off at their last moment: others can't read it.
+            same = {known.outlet(other, there, o): o for o in there.outlets if o.upto is None}
             for outlet in placed.outlets:
                 if (found_outlet := same.get(asked.outlet(group, placed, outlet))) is not None:
                     self.outlets[outlet.channel] = found_outlet
