@@ -6,6 +6,7 @@ import contextlib
 import functools
 import logging
 import os
+import resource
 import secrets
 import signal
 import site
@@ -78,8 +79,26 @@ _DEFAULTS = {
 }
 
 
+FILES = 1024
+"""So many files may be open at least: Spark opens some hundreds, and with too few it ends without a word."""
+
+
+def allow_files() -> None:
+    """Let this process and those that it starts open enough files; an error where that is not allowed."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= FILES:
+        return
+    if hard != resource.RLIM_INFINITY and hard < FILES:
+        raise UserError(
+            f"a process may open {hard:,} files at once, and Spark needs {FILES:,}",
+            remedy=f"raise the limit (`ulimit -n {FILES}`)",
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, hard))
+
+
 def session(master: str | None = None, log: Path | None = None, **conf: str) -> SparkSession:
     """A session with everything a join needs; `conf` goes on top. What Spark has to say goes to `log`."""
+    allow_files()
     # Spark would start the python3 of the PATH, which need not have our packages.
     master = master or os.environ.get("SPARK_MASTER") or "local[*]"
     for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
