@@ -160,6 +160,12 @@ def test_what_goes_to_operators_that_end_is_not_read_by_others() -> None:
     check_moves(case, [maker(name, case) for name in names], 47)
 
 
+def test_a_channel_that_arrives_at_two_places_of_a_site_has_a_keeper_at_each() -> None:
+    case = random_case(5133)
+    names = ["streamjoinopt", "sequences", "linear-optimal", "sequences"]
+    check_moves(case, [maker(name, case) for name in names], 133)
+
+
 def moving(case: Case, first: str, then: str) -> Moving:
     """A run in the middle of a move."""
     known = catalog_of(case)

@@ -39,6 +39,8 @@ def with_keepers(program: Program, keeps: Mapping[str, KeepSpec], generation: in
         replace(g, operators=tuple(_stamped(p, generation) for p in placing.operators[g.groups[0]]))
         for g in program.groups
     )
+    names = [p.name for g in groups for p in g.operators]
+    assert len(names) == len(set(names))  # state and channels go by them
     return replace(program, groups=groups, routes=tuple(placing.routes))
 
 
@@ -100,7 +102,9 @@ class _Placing:
                 self._note(keeper)
                 waiting += [r for r in self.routes if r.outlet in {o.channel for o in keeper.outlets}]
             elif any(stores(p.spec, i.port) for p, i in readers):
-                name, inlet = _keeper(route.channel), Inlet(route.channel, 0, raw=True)
+                group = self.program.by_group[route.groups[0]]  # a channel may arrive at several of a site
+                name = f"{_keeper(route.channel)} {group.key} in stage {group.stage}"
+                inlet = Inlet(route.channel, 0, raw=True)
                 for n, p in enumerate(own):
                     inlets = [replace(i, channel=name) if i.channel == route.channel else i for i in p.inlets]
                     own[n] = replace(p, inlets=tuple(inlets))
