@@ -115,6 +115,18 @@ def stretch(tau: float, life: Number) -> Floats:
     return np.maximum(tau, np.where(np.asarray(life) < _LARGEST, quarter, 0.0))
 
 
+def simple(current: Side, stream: Side, costs: Costs) -> tuple[Method, Method]:
+    """The methods that ship whole tuples: SP-S (adaptive eq. 1) and SP-D (eq. 2)."""
+    cp, cu, ci, tau = costs.probe_s, costs.update_s, costs.insert_s, costs.interval_s
+    r1, r2, w2 = current.rate, stream.rate, np.minimum(stream.window, _LARGEST)
+    here = {"step": r1 * cu + r1 * cp * w2 + r2 * cu}
+    there = {"step": r1 * ci + r1 * cp * w2 + r2 * cu}
+    return (
+        _method("SP-S", here, (_ship("source", "tuples", True, r2, stream.width),), tau),
+        _method("SP-D", there, (_ship("current", "tuples", False, r1, current.width),), tau),
+    )
+
+
 def methods(current: Side, stream: Side, costs: Costs) -> dict[str, Method]:
     """The methods of a one-way join, in terms of appendix B."""
     cp, cu, ci, ch, tau = costs.probe_s, costs.update_s, costs.insert_s, costs.hash_s, costs.interval_s
@@ -151,36 +163,24 @@ def methods(current: Side, stream: Side, costs: Costs) -> dict[str, Method]:
         passed1 = f12 * held2 / d2
         passed1 = passed1 + (1 - passed1) * FALSE
 
-        def ship(sender: str, carries: str, back: bool, tuples: Number, width: Number) -> Shipment:
-            return Shipment(sender, carries, back, _finite(tuples), _finite(tuples * width))
-
         def filters(sender: str, back: bool, keys: Floats) -> Shipment:
-            return ship(sender, BLOOM, back, 1 / g, keys * BITS_A_KEY / 8 + BLOOM_BYTES)
+            return _ship(sender, BLOOM, back, 1 / g, keys * BITS_A_KEY / 8 + BLOOM_BYTES)
 
         def method(
             name: str, work: dict[str, Number], *shipments: Shipment, interval_s: Number = tau
         ) -> Method:
-            return Method(name, {part: _finite(s) for part, s in work.items()}, shipments, interval_s)
+            return _method(name, work, shipments, interval_s)
 
         found = (
-            method(
-                "SP-S",
-                {"step": r1 * cu + r1 * cp * w2 + r2 * cu},
-                ship("source", "tuples", True, r2, stream.width),
-            ),
-            method(
-                "SP-D",
-                {"step": r1 * ci + r1 * cp * w2 + r2 * cu},
-                ship("current", "tuples", False, r1, current.width),
-            ),
+            *simple(current, stream, costs),
             method(
                 "SM-S1",
                 {
                     "reduce": keys1 * cp * w2 + r2 * ci,
                     "step": r1 * ci + r2 * wanted2 * ci + r1 * cp * w2 * wanted2,
                 },
-                ship("current", KEYS, False, keys1, current.key),
-                ship("reduce", "tuples", True, r2 * wanted2, stream.width),
+                _ship("current", KEYS, False, keys1, current.key),
+                _ship("reduce", "tuples", True, r2 * wanted2, stream.width),
             ),
             # The paper sends s_F, new tuples whose key was wanted before, along with the new keys. Here they
             # go with the other tuples: as many messages and bytes, and keys that all heads can read.
@@ -191,9 +191,9 @@ def methods(current: Side, stream: Side, costs: Costs) -> dict[str, Method]:
                     "reduce": new2 * requested2 * cp * w2 + r2 * cp * k2 + r2 * ci + 2 * new2 * ci,
                     "step": r1 * ch + 2 * new2 * cu,
                 },
-                ship("keys", KEYS, True, 2 * new2, stream.key),
-                ship("match", "requests", False, new2 * requested2, stream.key),
-                ship("reduce", "tuples", True, r2 * requested2, stream.width),
+                _ship("keys", KEYS, True, 2 * new2, stream.key),
+                _ship("match", "requests", False, new2 * requested2, stream.key),
+                _ship("reduce", "tuples", True, r2 * requested2, stream.width),
             ),
             method(
                 "SM-D1",
@@ -201,8 +201,8 @@ def methods(current: Side, stream: Side, costs: Costs) -> dict[str, Method]:
                     "reduce": r1 * ci + r1 * cp * k2 + 2 * new2 * ci,
                     "step": r1 * present1 * cp * w2 + r2 * cp * k2 + r2 * ci + 2 * new2 * ci,
                 },
-                ship("keys", KEYS, True, 2 * new2, stream.key),
-                ship("reduce", "tuples", False, r1 * present1, current.width),
+                _ship("keys", KEYS, True, 2 * new2, stream.key),
+                _ship("reduce", "tuples", False, r1 * present1, current.width),
             ),
             method(
                 "SM-D2",
@@ -211,9 +211,9 @@ def methods(current: Side, stream: Side, costs: Costs) -> dict[str, Method]:
                     "reduce": r1 * ci + keys1 * matched1 * cp * (r1 * tau),
                     "step": r1 * matched1 * cp * w2,
                 },
-                ship("current", KEYS, False, keys1, current.key),
-                ship("match", "matches", True, keys1 * matched1, current.key),
-                ship("reduce", "tuples", False, r1 * matched1, current.width),
+                _ship("current", KEYS, False, keys1, current.key),
+                _ship("match", "matches", True, keys1 * matched1, current.key),
+                _ship("reduce", "tuples", False, r1 * matched1, current.width),
             ),
             method(
                 "SB-S1",
@@ -222,7 +222,7 @@ def methods(current: Side, stream: Side, costs: Costs) -> dict[str, Method]:
                     "step": r1 * ch + r1 * ci + r2 * passed2 * ci + r1 * cp * w2 * passed2,
                 },
                 filters("current", False, held1),
-                ship("reduce", "tuples", True, r2 * passed2, stream.width),
+                _ship("reduce", "tuples", True, r2 * passed2, stream.width),
                 interval_s=g,
             ),
             method(
@@ -232,7 +232,7 @@ def methods(current: Side, stream: Side, costs: Costs) -> dict[str, Method]:
                     "step": r1 * passed1 * cp * w2 + held2 / g * ch + r2 * ci,
                 },
                 filters("keys", True, held2),
-                ship("reduce", "tuples", False, r1 * passed1, current.width),
+                _ship("reduce", "tuples", False, r1 * passed1, current.width),
                 interval_s=g,
             ),
         )
@@ -283,6 +283,16 @@ def _requested(arrives: Number, probed: Number, life: Number) -> Floats:
     both = np.asarray(arrives) + probed
     found = -np.asarray(probed) * np.expm1(-both * life) / (probed + arrives * np.exp(-both * life))
     return np.where(np.asarray(probed) > 0, found, 0.0)
+
+
+def _ship(sender: str, carries: str, back: bool, tuples: Number, width: Number) -> Shipment:
+    return Shipment(sender, carries, back, _finite(tuples), _finite(tuples * width))
+
+
+def _method(
+    name: str, work: Mapping[str, Number], shipments: tuple[Shipment, ...], interval_s: Number
+) -> Method:
+    return Method(name, {part: _finite(s) for part, s in work.items()}, shipments, interval_s)
 
 
 def _finite(amount: Number) -> Number:

@@ -171,7 +171,7 @@ class StepCosts:
 
     def name(self, name: str) -> str:
         """A name for an operator that is not an alias."""
-        return self.name(f"{name}'") if name in self.problem.query.aliases else name
+        return unlike(name, self.problem.query.aliases)
 
     def keys(self, stream: int, shared: npt.NDArray[np.bool_], form: str = KEYS) -> tuple[str, list[Expr]]:
         """The operator that tells a stream's new keys in some classes, or makes filters; and the keys."""
@@ -244,7 +244,8 @@ class Sequences(Builder):
         current = self.source(head)
         for row, step in enumerate(steps):
             stream = self.source(step.stream)
-            made = Built(self.costs.name(f"{stream.id}^{rates.aliases[head]}"), masks[row + 1], rates)
+            name = step_name(stream.id, rates.aliases[head], self.problem.query.aliases)
+            made = Built(name, masks[row + 1], rates)
             self.heads[made.id] = head
             self._step(rows.methods[step.method], row, rows.shared[row], (current, stream, made))
             current = made
@@ -326,6 +327,16 @@ class Sequences(Builder):
         return Edge(one.id, to.id, site, to.site, names, rate, rate * flow.width)
 
 
+def step_name(stream: str, head: str, aliases: Sequence[str]) -> str:
+    """The name of a head's step to a stream."""
+    return unlike(f"{stream}^{head}", aliases)
+
+
+def unlike(name: str, aliases: Sequence[str]) -> str:
+    """A name that no alias has."""
+    return unlike(f"{name}'", aliases) if name in aliases else name
+
+
 def _at(number: Number, row: int) -> float:
     return float(number[row]) if isinstance(number, np.ndarray) else number
 
@@ -339,6 +350,24 @@ def deploy(problem: Problem, plan: Plan) -> Deployment:
     builder = Sequences(StepCosts(problem))
     builder.sink([builder.sequence(head, steps) for head, steps in plan.items()])
     return builder.deployment()
+
+
+def read(deployment: Deployment, aliases: Sequence[str]) -> Plan:
+    """The sequences of a deployment of probe sequences: the opposite of `deploy`."""
+    found: dict[int, list[ops.Step]] = {}
+    for operator in deployment.operators:
+        if isinstance(operator, ops.Step):
+            found.setdefault(aliases.index(operator.head), []).append(operator)
+    if any(len(found.get(head, ())) != len(aliases) - 1 for head in range(len(aliases))):
+        raise ValueError("not a deployment of a probe sequence for each stream")
+    return {
+        head: tuple(Step(aliases.index(o.stream), o.method) for o in sorted(steps, key=_joined))
+        for head, steps in sorted(found.items())
+    }
+
+
+def _joined(step: ops.Step) -> int:
+    return len(step.streams)
 
 
 def additive(problem: Problem, plan: Plan) -> float:
