@@ -80,6 +80,8 @@ class Case:
                 self.windows[i] = rng.choice(WINDOWS)
             else:
                 self.stats[i] = new
-        for pair in self.joins:
+        for pair in list(self.joins):
             if rng.random() < 0.2:
                 self.joins[pair] = rng.choice([0.001, 0.01, 0.1])
+            elif rng.random() < 0.1:
+                del self.joins[pair]

@@ -5,11 +5,11 @@ import random
 import pytest
 
 from tests.adapt.cases import Case
-from tests.planners.examples import random_sequences
+from tests.planners.examples import pmjoin_1, random_sequences
 from thalweg.adapt import central, distributed
 from thalweg.adapt.distributed import Nodes
 from thalweg.adapt.invariant import violations
-from thalweg.adapt.knowledge import Setting, facts_of
+from thalweg.adapt.knowledge import Setting, facts_of, plain
 from thalweg.adapt.update import synchronisation
 from thalweg.catalog.model import Stats
 from thalweg.plan.node_operators import node_operators
@@ -104,11 +104,18 @@ def test_nobody_is_given_the_statistics_of_others():
     problem = Case(1).problem()
     setting = Setting.of(problem)
     assert all(s.stats == Stats() for s in setting.catalog.streams.values())
-    assert all(j.selectivity == 1 for j in setting.catalog.joins)
+    assert setting.catalog.joins == ()
     nodes = Nodes(problem, planned(problem))
     for site, node in nodes.by_site.items():
         assert node.setting.catalog == setting.catalog
         assert {setting.sites[alias] for alias in node.own} == {site}
+
+
+def test_rates_of_single_values_can_be_left_out():
+    _, known = pmjoin_1()
+    found = plain(known).streams["s1"].stats
+    assert (found.rate, dict(found.distinct), dict(found.rates)) == (pytest.approx(100.2), {"dest": 3.0}, {})
+    assert found.bytes == 1
 
 
 def test_a_changed_head_has_its_whole_sequence_searched():

@@ -6,7 +6,7 @@ from itertools import pairwise, permutations
 import pytest
 
 from tests.planners.examples import catalog, pmjoin_1, pmjoin_2, query, stream
-from thalweg.cost.keys import Selection
+from thalweg.cost.keys import KeyClass, Selection
 from thalweg.cost.masks import mask_of
 from thalweg.cost.rates import Rates
 from thalweg.cost.stats import Certainty, Statistics, Stats
@@ -163,3 +163,15 @@ def test_what_is_known_says_how_surely():
     assert measured.width("s0", "name").value == 20
     assert measured.distinct("s0", "name").certainty is Certainty.ASSUMED
     assert list(measured.assumed) == ["streams.s0.stats.distinct.name = 1000"]
+
+
+def test_a_selectivity_declared_for_other_streams_changes_nothing():
+    """Not even the last bit: a node of a distributed update does not know of it."""
+    rng = random.Random(1)
+    for _ in range(50):
+        distinct = [float(rng.randint(1, 10_000)) for _ in range(5)]
+        plain = KeyClass.of(range(5), distinct, [None] * 5, {})
+        declared = KeyClass.of(range(5), distinct, [None] * 5, {(3, 4): 0.01})
+        for members in (frozenset((0, 1, 2)), frozenset((0, 1, 2, 3))):
+            assert declared.log_agree(members) == plain.log_agree(members)
+        assert declared.agree(frozenset((3, 4))) == pytest.approx(0.01)

@@ -26,7 +26,7 @@ from thalweg.query.model import Query
 
 @dataclass(frozen=True)
 class Facts:
-    """The statistics of one stream of a query, and of its joins with others, by their place in the catalog.
+    """The statistics of one stream of a query, and the selectivities of its joins with others.
 
     `rate` and `window` are those after its filters; `flow` has what its one-way joins cost by.
     """
@@ -37,7 +37,7 @@ class Facts:
     rate: float
     window: float
     width: float
-    joins: tuple[tuple[int, JoinSelectivity], ...]
+    joins: tuple[JoinSelectivity, ...]
 
     @property
     def flow(self) -> Flow:
@@ -85,11 +85,10 @@ class Setting:
 
     @classmethod
     def of(cls, problem: Problem) -> Setting:
-        """A problem without its statistics. That a selectivity is declared is no secret, its value is."""
+        """A problem without its statistics."""
         known = problem.catalog
         streams = {name: s.model_copy(update={"stats": Stats()}) for name, s in known.streams.items()}
-        joins = tuple(j.model_copy(update={"selectivity": 1.0}) for j in known.joins)
-        bare = known.model_copy(update={"streams": streams, "joins": joins})
+        bare = known.model_copy(update={"streams": streams, "joins": ()})
         at = list(dict.fromkeys(problem.at))
         place = {problem.network.sites[n]: i for i, n in enumerate(at)}
         equal = problem.rates.equal_width
@@ -142,15 +141,14 @@ class Setting:
 
     def _rates(self, told: Sequence[Facts]) -> Rates:
         """Estimates by the facts told; those for other streams are assumed, and not to be used."""
-        streams, joins, measured = dict(self.catalog.streams), list(self.catalog.joins), {}
+        streams, measured = dict(self.catalog.streams), {}
         for facts in told:
             name = self.query.input(facts.alias).stream
             streams[name] = streams[name].model_copy(update={"stats": facts.declared})
             if facts.measured is not None:
                 measured[name] = facts.measured
-            for place, join in facts.joins:
-                joins[place] = join
-        known = self.catalog.model_copy(update={"streams": streams, "joins": tuple(joins)})
+        joins = tuple(join for facts in told for join in facts.joins)
+        known = self.catalog.model_copy(update={"streams": streams, "joins": joins})
         rates = Rates.of(self.query, Statistics(known, measured), equal_width=self.equal_width)
         rate, window = np.array(rates.rate), np.array(rates.window)
         for facts in told:
@@ -164,13 +162,30 @@ def rank(price: Price) -> tuple[float, int, int]:
     return price.cost, price.number, price.order
 
 
+def plain(catalog: Catalog) -> Catalog:
+    """The catalog without the rates of single values.
+
+    An estimate with these depends on the values that all streams name, also those not joined yet. Nodes do
+    not know them, so a distributed update ends at the same plan as a central one by these statistics.
+    """
+    streams = {}
+    for name, stream in catalog.streams.items():
+        stats = stream.stats
+        rates = [by_value for by_value in stats.rates.values() if by_value]
+        rate = sum(rates[0].values()) if stats.rate is None and rates else stats.rate
+        distinct = {column: float(len(by_value)) for column, by_value in stats.rates.items() if by_value}
+        update = {"rate": rate, "distinct": {**distinct, **stats.distinct}, "rates": {}}
+        streams[name] = stream.model_copy(update={"stats": stats.model_copy(update=update)})
+    return catalog.model_copy(update={"streams": streams})
+
+
 def facts_of(problem: Problem) -> dict[str, Facts]:
     """The facts of each stream; each is for the node where the stream arises."""
     rates, statistics = problem.rates, problem.rates.statistics
     found = {}
     for i, one in enumerate(problem.query.inputs):
-        joins = enumerate(statistics.catalog.joins)
-        own = tuple((n, j) for n, j in joins if one.stream in (j.left[0], j.right[0]))
+        joins = statistics.catalog.joins
+        own = tuple(j for j in joins if one.stream in (j.left[0], j.right[0]))
         found[one.alias] = Facts(
             one.alias,
             statistics.catalog.streams[one.stream].stats,

@@ -102,7 +102,7 @@ class KeyClass:
         return math.exp(self._spread(members))
 
     def _log_agree(self, members: frozenset[int]) -> float:
-        if not self.declared:
+        if not any(i in members and j in members for i, j in self.declared):
             return self._spread(members)
         if self.whole is None:
             return self._declared(members)
