@@ -38,7 +38,7 @@ MAY_IMPORT = {
         *("wire", "exchange"),
     },
     "demo": {"catalog", "query", "plan", "cost", "planners", "report"},
-    "reproduce": {"kernel", "report"},
+    "reproduce": {"kernel", "report", "catalog", "query", "plan", "planners", "adapt"},
     "cli": {
         *("catalog", "query", "plan", "cost", "planners", "report", "adapt"),
         *("oracle", "observe", "spark", "bench", "demo", "reproduce"),

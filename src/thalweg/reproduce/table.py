@@ -24,6 +24,7 @@ class Experiment:
         return found
 
 
+_ADAPTIVE = "adaptive (Tran and Lee)"
 _MJOIN = "MJoin (Viglas, Naughton and Burger 2003)"
 EXPERIMENTS = {
     e.name: e
@@ -34,6 +35,7 @@ EXPERIMENTS = {
         Experiment("mjoin-fig13", f"{_MJOIN}, 3.4", "a window join", "mjoin_fig13"),
         Experiment("mjoin-fig15", f"{_MJOIN}, 3.5", "memory overflow, flushed in two ways", "mjoin_fig15"),
         Experiment("mjoin-fig17", f"{_MJOIN}, 3.6", "six inputs in one operator or several", "mjoin_fig17"),
+        Experiment("adaptive-table3", f"{_ADAPTIVE}, 5.2", "messages of a change of plan", "adaptive_table3"),
     )
 }
 """Every experiment by its name."""
