@@ -40,6 +40,9 @@ class Case:
         self.links = self._links()
         self.windows = [rng.choice(WINDOWS) for _ in range(self.count)]
         self.stats = [stats(rng) for _ in range(self.count)]
+        self.read = [*range(self.count)]
+        if rng.random() < 0.15:  # one stream under two aliases
+            self.read[-1] = 0
         pairs = [(i, j) for j in range(self.count) for i in range(j)]
         self.joins = {p: 0.01 for p in pairs if rng.random() < 0.1}
 
@@ -55,15 +58,15 @@ class Case:
         left, right = ("y", "x") if self.shape == "chain" else ("x", "x")
         joins = [(f"s{i}.{left}", f"s{j}.{right}", f) for (i, j), f in self.joins.items()]
         known = catalog(streams, self.sites, joins, self.links, costs=self.costs)
-        names = [f"s{i}" for i in range(self.count)]
         ends = [(0 if self.shape == "hub" else i - 1, i) for i in range(1, self.count)]
-        column = {i: "y" if i % 2 else "x" for i in range(self.count)}
         if self.shape == "hub":  # the first stream has two keys
-            where = [f"s0.{column[j]} = s{j}.x" for _, j in ends]
+            where = [f"a0.{'y' if j % 2 else 'x'} = a{j}.x" for _, j in ends]
         else:
-            where = [f"s{i}.{left} = s{j}.{right}" for i, j in ends]
-        froms = ", ".join(f"{n} [{w}]" for n, w in zip(names, self.windows, strict=True))
-        sql = f"SELECT s0.p FROM {froms} WHERE {' AND '.join(where)}"
+            where = [f"a{i}.{left} = a{j}.{right}" for i, j in ends]
+        froms = ", ".join(
+            f"s{s} [{w}] AS a{i}" for i, (s, w) in enumerate(zip(self.read, self.windows, strict=True))
+        )
+        sql = f"SELECT a0.p FROM {froms} WHERE {' AND '.join(where)}"
         session = Session(known, PlanOptions("linear-greedy", self.objective, self.deliver_to))
         return session.problem(query(sql, known))
 

@@ -27,11 +27,11 @@ def test_a_swap_and_a_wrong_placement_break_it():
     wrong = Step(first.stream, "SP-S" if first.method == "SP-D" else "SP-D")
     (found, *_) = violations(problem, {**plan, 1: (wrong, *rest)})
     assert isinstance(found, Violation)
-    assert (found.head, found.position) == ("s1", 1)
-    assert found.chosen == (f"s{wrong.stream}", wrong.method)
-    assert found.cheaper == (f"s{first.stream}", first.method)
+    assert (found.head, found.position) == ("a1", 1)
+    assert found.chosen == (f"a{wrong.stream}", wrong.method)
+    assert found.cheaper == (f"a{first.stream}", first.method)
     assert found.least < found.cost or (found.least == found.cost and first.method == "SP-S")
-    assert "step 1 of s1 goes to" in str(found)
+    assert "step 1 of a1 goes to" in str(found)
 
 
 def test_a_tree_has_no_sequences():

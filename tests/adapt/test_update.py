@@ -68,9 +68,28 @@ def check_at_any_time(seed, most):
         assert node.operators() == node_operators(there, site)
 
 
-@pytest.mark.parametrize("first", range(0, 120, 40))
+def check_for_long(seed, most, rounds=12):
+    """The same nodes change again and again; several changes can meet at a head before it looks."""
+    case, rng = Case(seed, most), random.Random(seed)
+    problem = case.problem()
+    nodes, last = Nodes(problem, planned(problem), rng), facts_of(problem)
+    for _ in range(rounds):
+        for _ in range(rng.choice([1, 1, 2, 4])):
+            case.change()
+            problem = case.problem()
+            for alias, facts in facts_of(problem).items():
+                if facts != last[alias]:
+                    nodes.node(alias).change(facts)
+                    last[alias] = facts
+            for _ in range(rng.randrange(30)):
+                nodes.deliver()
+        nodes.settle()
+        assert nodes.plan == planned(problem)
+
+
+@pytest.mark.parametrize("first", range(0, 90, 30))
 def test_distributed_ends_at_the_plan_of_central(first):
-    assert sum(check(seed, 5) for seed in range(first, first + 40)) > 30
+    assert sum(check(seed, 5) for seed in range(first, first + 30)) > 20
 
 
 @pytest.mark.parametrize("seed", range(3000, 3003))
@@ -83,21 +102,29 @@ def test_eight_streams(seed):
 
 
 def test_changes_at_any_time():
-    for seed in range(60):
+    for seed in range(40):
         check_at_any_time(seed, 5)
 
 
-def test_a_fall_before_a_rise_is_not_forgotten():
+@pytest.mark.parametrize("seed", [51017, 51029])
+def test_a_fall_before_a_rise_is_not_forgotten(seed):
     """The head hears of both before it looks: the stream bids all the same."""
-    check_at_any_time(10131, 8)
+    check_for_long(seed, 7)
+
+
+@pytest.mark.parametrize("seed", [30210, 30214, 30038])
+def test_a_bid_that_beats_a_stream_which_has_changed_too(seed):
+    """The head has not heard of the other change: the bidder need not be the cheapest of all."""
+    check(seed, 8)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("first", range(10_000, 10_500, 50))
+@pytest.mark.parametrize("first", range(10_000, 10_300, 30))
 def test_many(first):
-    for seed in range(first, first + 50):
+    for seed in range(first, first + 30):
         check(seed, 8)
         check_at_any_time(seed, 8)
+        check_for_long(seed, 8, 3)
 
 
 def test_nobody_is_given_the_statistics_of_others():

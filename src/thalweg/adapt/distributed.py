@@ -56,7 +56,8 @@ class Nodes:
         greedy = True
         for position, (stream, step) in enumerate(zip(order, steps, strict=True)):
             greedy = greedy and self._cheapest(facts, joined, order[position:]) == (stream, step.method)
-            place = place_of(joined, stream, step.method, last=stream == order[-1])
+            cost = self.setting.step(joined, stream, facts[stream].flow).cost
+            place = place_of(joined, stream, step.method, cost, last=stream == order[-1])
             self.node(stream).places[head, stream] = place
             self.by_site[joined.site].parts[head, stream] = place.part
             site = joined.site if at_source(step.method) else self.setting.sites[stream]

@@ -64,10 +64,11 @@ class Compare(_AtPosition):
 
 @dataclass(frozen=True)
 class Swap(_AtPosition):
-    """`stream` is the receiver's, the cheapest for the position."""
+    """`stream` is the receiver's, the cheapest for the position at this cost."""
 
     joined: Joined
     stream: str
+    cost: float
 
 
 @dataclass(frozen=True)

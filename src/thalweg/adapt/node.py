@@ -38,10 +38,14 @@ class Sequence:
 
 @dataclass(frozen=True)
 class Place:
-    """The place of a node's own stream in the sequence of another head: what is joined before it, and how."""
+    """The place of a node's own stream in the sequence of another head: what is joined before it, and how.
+
+    `cost` is the one by which it got the place.
+    """
 
     joined: Joined
     part: Part
+    cost: float
 
 
 class Node:
@@ -127,8 +131,13 @@ class Node:
     @receive.register
     def _(self, message: Offer) -> None:
         head, order, position = message.head, message.order, message.position
-        joined, stream = self.places[head, order[position]].joined, order[position]
-        price = self.setting.step(joined, stream, self.own[stream].flow)
+        stream = order[position]
+        place = self.places[head, stream]
+        joined, price = place.joined, self.setting.step(place.joined, stream, self.own[stream].flow)
+        if price.cost != place.cost:
+            # It has changed as well, and the head has not heard of it yet: any stream may be cheaper now.
+            self._compare(Compare(head, order, position, joined, position, None))
+            return
         bids = [
             self.setting.step(joined, s, flow)
             for s, flow in message.bids
@@ -138,7 +147,7 @@ class Node:
         if best is not price:
             # Of the others the stream here was the cheapest, so the bidder is now.
             cheapest = self.setting.query.aliases[best.number]
-            self._to(cheapest, Swap(head, order, position, joined, cheapest))
+            self._to(cheapest, Swap(head, order, position, joined, cheapest, best.cost))
         elif position + 1 < message.stop:
             self._to(order[position + 1], Offer(head, order, position + 1, message.stop, message.bids))
         else:
@@ -166,7 +175,7 @@ class Node:
         if best is None or best.cost == float("inf"):
             raise no_path(head)
         cheapest = self.setting.query.aliases[best.number]
-        self._to(cheapest, Swap(head, order, message.position, joined, cheapest))
+        self._to(cheapest, Swap(head, order, message.position, joined, cheapest, best.cost))
 
     @receive.register
     def _(self, message: Swap) -> None:
@@ -174,17 +183,18 @@ class Node:
         order = list(message.order)
         order[order.index(stream)], order[position] = order[position], stream
         last = position + 1 == len(order)
-        here = self._settle(head, stream, joined, last=last)
+        here = self._settle(message, last=last)
         if last:
             self._to(head, Settled(head, tuple(order)))
             return
         after = self.setting.joined((*joined.streams, self.own[stream]), here)
         self._compare(Compare(head, tuple(order), position + 1, after, position + 1, None))
 
-    def _settle(self, head: str, stream: str, joined: Joined, *, last: bool) -> str:
+    def _settle(self, message: Swap, *, last: bool) -> str:
         """Take a place in a sequence, with the placement of the join; the site of its results."""
+        head, joined, stream = message.head, message.joined, message.stream
         method = self.setting.step(joined, stream, self.own[stream].flow).method
-        before, now = self.places[head, stream], place_of(joined, stream, method, last=last)
+        before, now = self.places[head, stream], place_of(joined, stream, method, message.cost, last=last)
         self.places[head, stream] = now
         if before.joined.site != joined.site:
             self.send(before.joined.site, Withdraw(head, stream))
@@ -213,7 +223,7 @@ class Node:
         self.send(self.setting.sites[stream], message)
 
 
-def place_of(joined: Joined, stream: str, method: str, *, last: bool) -> Place:
+def place_of(joined: Joined, stream: str, method: str, cost: float, *, last: bool) -> Place:
     """The place of a stream after what a head has joined."""
     streams = joined.aliases
-    return Place(joined, Part(streams[0], stream, streams[-1], frozenset(streams), method, last))
+    return Place(joined, Part(streams[0], stream, streams[-1], frozenset(streams), method, last), cost)
