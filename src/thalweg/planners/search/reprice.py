@@ -20,24 +20,9 @@ from thalweg.planners.search.problem import Problem
 
 def repriced(problem: Problem, deployment: Deployment) -> Deployment:
     """The deployment of a problem's query, with the flows and the work that the problem's rates give it."""
-    if steps := sequences_of(problem, deployment):
-        return sequences.deploy(problem, steps)
+    if any(isinstance(o, ops.Step) for o in deployment.operators):
+        return sequences.deploy(problem, sequences.read(deployment, problem.query.aliases))
     return _Flows(problem, deployment).deployment()
-
-
-def sequences_of(problem: Problem, deployment: Deployment) -> sequences.Plan:
-    """The probe sequence of each head; none where the deployment is of another family."""
-    number = {a: i for i, a in enumerate(problem.query.aliases)}
-    found: dict[int, list[ops.Step]] = {}
-    for operator in deployment.operators:
-        if isinstance(operator, ops.Step):
-            found.setdefault(number[operator.head], []).append(operator)
-    return {
-        head: tuple(
-            sequences.Step(number[s.stream], s.method) for s in sorted(steps, key=lambda s: len(s.streams))
-        )
-        for head, steps in sorted(found.items())
-    }
 
 
 class _Made(NamedTuple):
