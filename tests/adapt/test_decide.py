@@ -99,3 +99,17 @@ def test_windows_that_are_there_are_not_copied() -> None:
     assert all(c.bytes > 0 for c in found)
     sequences = make_plan([QUERY], now, replace(OPTIONS, planner="linear-optimal"))
     assert sum(c.bytes for c in copied(Session(now, OPTIONS), [QUERY], flows, sequences)) >= 0
+
+
+def test_nodes_find_the_plan_that_the_planner_finds() -> None:
+    options = PlanOptions("linear-greedy")
+    slow, fast = known(a=1000, b=10, c=10), known(a=10, b=10, c=1000)
+    plan = make_plan([QUERY], slow, options)
+    found = []
+    for by_nodes in (False, True):
+        decision = Decider([QUERY], options, plan, plan, slow, by_nodes=by_nodes).consider(fast)
+        assert decision is not None
+        assert bool(decision.messages) == by_nodes
+        found.append(decision)
+    assert found[0].cost_after == pytest.approx(found[1].cost_after)
+    assert found[0].plan.queries[0].deployment == found[1].plan.queries[0].deployment

@@ -8,8 +8,10 @@ over the horizon is more than what copying its windows costs. Each decision is a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from thalweg.adapt import distributed
+from thalweg.adapt.knowledge import plain
 from thalweg.catalog.model import Catalog, Stats
 from thalweg.cost.masks import mask_of
 from thalweg.cost.price import price
@@ -17,6 +19,7 @@ from thalweg.plan import operators as ops
 from thalweg.plan.deployment import TUPLES, Deployment, Edge
 from thalweg.plan.document import Plan
 from thalweg.plan.options import PlanOptions
+from thalweg.planners.search import sequences
 from thalweg.planners.search.problem import Problem
 from thalweg.planners.search.reprice import repriced
 from thalweg.planners.table import Session, make_plan
@@ -61,11 +64,17 @@ class Decision:
     taken: bool
     reason: str
     plan: Plan
+    messages: int = 0
 
 
 @dataclass
 class Decider:
-    """Decides for the plan in force, which `moved_to` changes; `first` is the one that a run began with."""
+    """Decides for the plan in force, which `moved_to` changes; `first` is the one that a run began with.
+
+    Another plan is found by the planner of the options, which has all statistics (adaptive Algorithm 2); or
+    `by_nodes`, which have their own and write to each other (Algorithm 3). Those change probe sequences of
+    simple joins only.
+    """
 
     queries: Sequence[Query]
     options: PlanOptions
@@ -74,6 +83,7 @@ class Decider:
     catalog: Catalog
     """With the statistics of the last decision."""
     rules: Rules = field(default_factory=Rules)
+    by_nodes: bool = False
     _declared: bool = True  # no decision has been asked for yet
 
     def consider(self, now: Catalog) -> Decision | None:
@@ -81,10 +91,10 @@ class Decider:
         moved = tuple(moves(self.catalog, now, self.rules.moves, self._streams))
         if not moved and not self._declared:
             return None
-        self.catalog, self._declared = now, False
+        then, self.catalog, self._declared = self.catalog, now, False
         session = Session(now, self.options)
         before, flows = priced(session, self.queries, self.plan)
-        candidate = make_plan(self.queries, now, self.options)
+        candidate, messages = self._candidate(then, now)
         moving = list(copied(session, self.queries, flows, candidate))
         size = sum(one.bytes for one in moving)
         cost, saved = _moving(session, moving, self.rules.horizon_s), before - candidate.total
@@ -93,7 +103,23 @@ class Decider:
             taken, why = False, f"the best plan now costs {_share(candidate.total, before)} of this one"
         elif saved * self.rules.horizon_s <= cost:
             taken, why = False, f"moving costs more than it saves in {self.rules.horizon_s:g} s"
-        return Decision(moved, before, candidate.total, size, taken, why, candidate)
+        return Decision(moved, before, candidate.total, size, taken, why, candidate, messages)
+
+    def _candidate(self, then: Catalog, now: Catalog) -> tuple[Plan, int]:
+        """The plan for now, and the messages between sites that finding it took, as far as they count."""
+        if not self.by_nodes:
+            return make_plan(self.queries, now, self.options), 0
+        found, messages = [], 0
+        old, new = (Session(plain(catalog), self.options) for catalog in (then, now))
+        for query, planned in zip(self.queries, self.plan.queries, strict=True):
+            problem = new.problem(query)
+            before = sequences.read(planned.deployment, query.aliases)
+            updated = distributed.update(old.problem(query), problem, before)
+            deployment = sequences.deploy(problem, updated.plan)
+            cost = price(deployment, new.network, new.model)
+            found.append(replace(planned, cost=cost, marginal_cost=cost, searched=0, deployment=deployment))
+            messages += updated.modification
+        return Plan(self.plan.objective, tuple(found)), messages
 
     def moved_to(self, plan: Plan) -> None:
         """From now on this plan is in force."""

@@ -18,6 +18,7 @@ Outcome = Literal["declined", "moving", "done", "undone"]
 class Record:
     """One decision. `at` is in seconds since 1970, `event_time` in microseconds of the streams' own time.
 
+    `messages` are those between sites that finding the plan took, where the nodes found it themselves.
     `first` is the first batch of the new plan, and `change` the number of the move. `first_cost` is what the
     plan that the run began with would cost now. `moment` is t*: results before it came from the plan before.
     """
@@ -31,6 +32,7 @@ class Record:
     first_cost: float
     bytes_to_move: float
     outcome: Outcome
+    messages: int = 0
     change: int = 0
     first: int = 0
     moment: int | None = None
@@ -50,6 +52,7 @@ class Record:
             first_cost,
             decision.bytes_to_move,
             "moving" if decision.taken else "declined",
+            decision.messages,
         )
 
 

@@ -81,6 +81,8 @@ def run(
     from thalweg.plan.options import Memory, RunOptions
     from thalweg.units import parse_duration, parse_size
 
+    if adapt is Adapt.DISTRIBUTED and plan is None:
+        planner = _for_nodes(planner)
     wanted = plan_options(planner, objective, deliver_to, settings)
     if plan is not None and wanted != plan_options("auto", "bytes", None, None):
         raise UserError("--plan can't be combined with planning options", remedy="leave them out")
@@ -89,6 +91,8 @@ def run(
     if out.exists() and not out.is_dir():
         raise UserError("this is not a folder", where=str(out), remedy="give --out a folder or a new name")
     made = _plan(parsed, read, plan, wanted)
+    if adapt is Adapt.DISTRIBUTED:
+        _check_for_nodes(made, plan)
     memory = None
     if memory_budget is not None:
         budget = parse_size(memory_budget, where="--memory-budget")
@@ -123,6 +127,30 @@ def run(
         _show(metrics, picture)
     if stopped is not None:
         raise stopped
+
+
+def _for_nodes(planner: str) -> str:
+    """The planner whose plans the nodes change by themselves."""
+    if planner not in ("auto", "linear-greedy"):
+        raise UserError(
+            f"nodes can't change a plan of {planner} by themselves, only one of linear-greedy",
+            where="--adapt distributed",
+            remedy="leave --planner out, or use --adapt central",
+        )
+    return "linear-greedy"
+
+
+def _check_for_nodes(plan: Plan, path: Path | None) -> None:
+    from thalweg.plan.operators import Join, Step
+    from thalweg.planners.linear_greedy import SIMPLE
+
+    operators = [o for q in plan.queries for o in q.deployment.operators]
+    if any(isinstance(o, Join) or (isinstance(o, Step) and o.method not in SIMPLE) for o in operators):
+        raise UserError(
+            "nodes change probe sequences of simple joins only",
+            where=str(path),
+            remedy="use --adapt central, or plan with linear-greedy",
+        )
 
 
 def _check_budget(metrics: Mapping[str, Any], memory: Memory | None) -> None:

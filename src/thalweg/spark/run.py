@@ -26,7 +26,7 @@ from thalweg.exchange.parcel_file import Edge
 from thalweg.files import write_text
 from thalweg.operators.output import Report
 from thalweg.plan.document import Plan
-from thalweg.plan.options import Progress, Reporter, RunOptions
+from thalweg.plan.options import Adapt, Progress, Reporter, RunOptions
 from thalweg.query import parse
 from thalweg.query.model import Query
 from thalweg.spark.adapting import Adapting
@@ -201,7 +201,10 @@ class _Run:
     def _adapting(self) -> Adapting:
         """What changes the plan; a run that goes on keeps to where it has come."""
         plan = self.options.plan
-        decider = Decider(self.queries, self.options.planning, plan, plan, self.options.catalog)
+        by_nodes = self.options.adapt is Adapt.DISTRIBUTED
+        decider = Decider(
+            self.queries, self.options.planning, plan, plan, self.options.catalog, by_nodes=by_nodes
+        )
         return Adapting.of(
             self.host,
             self.folder.own,
