@@ -127,7 +127,7 @@ class Column:
         found: dict[str | int, float] = {}
         rest, values = total, self.distinct
         known = {mark: self.count(mark) or 0.0 for mark in self.heavy}
-        for mark in sorted(known, key=lambda m: (-known[m], m)):
+        for mark in sorted(known, key=lambda m: (-known[m], str(self.heavy[m].value), m)):
             count, value = known[mark], self.heavy[mark].value
             usual = rest / max(1.0, values)
             exact = mark < self.limit
