@@ -6,6 +6,7 @@ from itertools import pairwise, permutations
 import pytest
 
 from tests.planners.examples import catalog, pmjoin_1, pmjoin_2, query, stream
+from thalweg.catalog.model import JoinSelectivity
 from thalweg.cost.keys import KeyClass, Selection
 from thalweg.cost.masks import mask_of
 from thalweg.cost.rates import Rates
@@ -175,3 +176,51 @@ def test_a_selectivity_declared_for_other_streams_changes_nothing():
         for members in (frozenset((0, 1, 2)), frozenset((0, 1, 2, 3))):
             assert declared.log_agree(members) == plain.log_agree(members)
         assert declared.agree(frozenset((3, 4))) == pytest.approx(0.01)
+
+
+def test_a_measured_value_says_from_how_many_tuples():
+    known = catalog([stream("s0", "n1", {"x": "long"}, rate=10, distinct={"x": 5})])
+    measured = Statistics(known, {"s0": Stats(rate=12)}, tuples={"s0": 2400})
+    assert str(measured.rate("s0")) == "12, measured from 2,400 tuples"
+    assert str(measured.distinct("s0", "x")) == "5, declared"
+
+
+def test_a_measured_selectivity_stands_before_a_declared_one():
+    known = catalog(
+        [stream(s, "n1", {"x": "long"}, rate=10) for s in ("s0", "s1")],
+        joins=[("s0.x", "s1.x", 0.5)],
+    )
+    measured = (JoinSelectivity(left=("s1", "x"), right=("s0", "x"), selectivity=0.25),)
+    sql = f"SELECT s0.x FROM s0 {W}, s1 {W} WHERE s0.x = s1.x"
+    found = Rates.of(query(sql, known), Statistics(known, measured_joins=measured))
+    assert found.agree(0b11) == pytest.approx(0.25)
+    assert rates(sql, known).agree(0b11) == pytest.approx(0.5)
+
+
+def test_measured_distinct_values_make_a_filter_known():
+    known = catalog([stream(s, "n1", {"x": "long"}, rate=10) for s in ("s0", "s1")])
+    sql = f"SELECT s0.x FROM s0 {W}, s1 {W} WHERE s0.x = s1.x AND s0.x IN (1, 2)"
+    found = Rates.of(query(sql, known), Statistics(known, {"s0": Stats(distinct={"x": 20})}))
+    assert found.rate[0] == pytest.approx(10 * 2 / 20)
+
+
+def test_pairs_of_streams_with_named_values_do_not_change_how_three_meet():
+    """Selectivities that follow from the named values say nothing new, whatever is joined."""
+    by_value = [{1: 90, 2: 9, 3: 1}, {1: 1, 2: 90, 3: 9}, {1: 9, 2: 1, 3: 90}]
+    streams = [stream(f"s{i}", "n1", {"x": "long"}, rates={"x": r}) for i, r in enumerate(by_value)]
+    sql = f"SELECT s0.x FROM s0 {W}, s1 {W}, s2 {W} WHERE s0.x = s1.x AND s1.x = s2.x"
+    plain = rates(sql, catalog(streams))
+    pairs = ((0, 1), (1, 2), (0, 2))
+    joins = [(f"s{i}.x", f"s{j}.x", plain.agree(1 << i | 1 << j)) for i, j in pairs]
+    known = rates(sql, catalog(streams, joins=joins))
+    for mask in range(1, 8):
+        assert known.agree(mask) == pytest.approx(plain.agree(mask))
+
+
+def test_named_values_that_never_meet_in_threes_are_no_trouble():
+    by_value = [{1: 90, 2: 10}, {2: 50, 3: 50}, {1: 50, 3: 50}]
+    streams = [stream(f"s{i}", "n1", {"x": "long"}, rates={"x": r}) for i, r in enumerate(by_value)]
+    sql = f"SELECT s0.x FROM s0 {W}, s1 {W}, s2 {W} WHERE s0.x = s1.x AND s1.x = s2.x"
+    known = rates(sql, catalog(streams, joins=[("s0.x", "s1.x", 0.05), ("s1.x", "s2.x", 0.0)]))
+    assert known.agree(0b011) == pytest.approx(0.05)
+    assert 0 <= known.agree(0b111) <= 0.05

@@ -184,7 +184,7 @@ def facts_of(problem: Problem) -> dict[str, Facts]:
     rates, statistics = problem.rates, problem.rates.statistics
     found = {}
     for i, one in enumerate(problem.query.inputs):
-        joins = statistics.catalog.joins
+        joins = (*statistics.measured_joins, *statistics.catalog.joins)
         own = tuple(j for j in joins if one.stream in (j.left[0], j.right[0]))
         found[one.alias] = Facts(
             one.alias,

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from thalweg.catalog.model import Catalog, JoinSelectivity, Stats
+from thalweg.catalog.edit import updated
+from thalweg.catalog.model import Catalog
 from thalweg.observe.joins import joins
 from thalweg.observe.sketch import Sketch
 from thalweg.query.model import Query
@@ -45,12 +46,8 @@ class Observed:
         names = {i.stream for q in queries for i in q.inputs}
         if sum(s.count for s in self.sketches.values()) < LEAST:
             return None
-        streams = dict(declared.streams)
-        for name in names & self.sketches.keys():
-            stats = _before(self.sketches[name].stats(), declared.streams[name].stats)
-            streams[name] = streams[name].model_copy(update={"stats": stats})
-        found = joins(queries, self.sketches)
-        return declared.model_copy(update={"streams": streams, "joins": (*_others(declared, found), *found)})
+        stats = {name: self.sketches[name].stats() for name in names & self.sketches.keys()}
+        return updated(declared, stats, joins(queries, self.sketches))
 
     def to_json(self) -> str:
         sketches = {stream: sketch.to_json() for stream, sketch in self.sketches.items()}
@@ -61,19 +58,3 @@ class Observed:
         """A ValueError, KeyError or TypeError where it is not the output of `to_json`."""
         data = json.loads(text)
         return cls({s: Sketch.from_json(one) for s, one in data["sketches"].items()}, data["top"])
-
-
-def _before(measured: Stats, declared: Stats) -> Stats:
-    """What was measured, and of the rest what was declared."""
-    return Stats(
-        rate=declared.rate if measured.rate is None else measured.rate,
-        bytes=declared.bytes if measured.bytes is None else measured.bytes,
-        widths={**declared.widths, **measured.widths},
-        distinct={**declared.distinct, **measured.distinct},
-        rates={**declared.rates, **measured.rates},
-    )
-
-
-def _others(declared: Catalog, found: Sequence[JoinSelectivity]) -> list[JoinSelectivity]:
-    measured = {frozenset((j.left, j.right)) for j in found}
-    return [j for j in declared.joins if frozenset((j.left, j.right)) not in measured]

@@ -180,13 +180,14 @@ def read(path: Path, shown: str) -> Place:
             where=shown,
             remedy="leave out streams, columns and values that no query needs",
         )
-    node = _compose(text, shown)
+    node = compose(text, shown)
     if node is None or (isinstance(node, ScalarNode) and _tag(node) == "null"):
         raise UserError("the catalog is empty", where=shown, remedy="it needs at least sites and streams")
     return Place(shown, "", node.start_mark.line + 1, node)
 
 
-def _compose(text: str, shown: str) -> Any:
+def compose(text: str, shown: str) -> Any:
+    """The nodes of a document, each with its place in the text."""
     try:
         reader = YAML(typ="safe", pure=True)
         reader.composer.warn_double_anchors = False  # YAML 1.2 lets a name be anchored again

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -127,7 +127,14 @@ class Catalog(_Model):
 
     def selectivity(self, left: tuple[str, str], right: tuple[str, str]) -> float | None:
         """The declared selectivity of an equality of two (stream, column)s, whichever way round."""
-        for join in self.joins:
-            if (join.left, join.right) in ((left, right), (right, left)):
-                return join.selectivity
-        return None
+        return selectivity_of(self.joins, left, right)
+
+
+def selectivity_of(
+    joins: Iterable[JoinSelectivity], left: tuple[str, str], right: tuple[str, str]
+) -> float | None:
+    """The first selectivity of an equality of two (stream, column)s, whichever way round."""
+    for join in joins:
+        if (join.left, join.right) in ((left, right), (right, left)):
+            return join.selectivity
+    return None

@@ -13,7 +13,9 @@ import typer
 from thalweg.errors import UserError
 
 if TYPE_CHECKING:
-    from thalweg.catalog.model import Catalog
+    import pyarrow as pa
+
+    from thalweg.catalog.model import Catalog, Stream
     from thalweg.query.model import Query
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -77,6 +79,13 @@ def read_settings(pairs: Sequence[str]) -> Mapping[str, str]:
             raise UserError(f"--set {key} is given twice")
         settings[key] = value
     return settings
+
+
+def read_with_spark(stream: Stream) -> pa.Table:
+    """Reads a source with Spark, for formats that DuckDB may read differently."""
+    from thalweg.spark.streams import read_table
+
+    return read_table(stream)
 
 
 def print_json(value: Mapping[str, Any]) -> None:

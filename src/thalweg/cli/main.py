@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from thalweg.cli import compare, demo, history, plan, reproduce, run, verify
+from thalweg.cli import compare, demo, history, plan, reproduce, run, stats, verify
 from thalweg.errors import RunError, Stopped, UserError
 
 app = typer.Typer(
@@ -47,6 +47,7 @@ def _root(
 
 app.command("plan")(plan.plan)
 app.command("planners")(plan.planners)
+app.command("stats")(stats.stats)
 app.command("compare")(compare.compare)
 app.command("run")(run.run)
 app.command("verify")(verify.verify)

@@ -114,7 +114,9 @@ def _show(made: Plan) -> None:
         typer.echo(f"{query.query}: planner {query.planner}, cost {query.cost:,.6g} {unit}{_added(query)}")
         typer.echo("\n".join(f"  {line}" for line in query.deployment.explain().splitlines()))
         if query.assumed:
-            typer.echo("  assumed, because the catalog does not declare them:")
+            typer.echo(
+                "  assumed, because the catalog does not declare them (`thalweg stats` measures them):"
+            )
             for what in query.assumed:
                 typer.echo(f"    {what}")
     typer.echo(f"total: {made.total:,.6g} {unit}")

@@ -12,9 +12,6 @@ from thalweg.cli import options as given
 from thalweg.errors import UserError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from thalweg.catalog.model import Stream
     from thalweg.oracle.duck import Verdict
 
 
@@ -25,14 +22,14 @@ def verify(
     as_json: given.AsJson = False,
 ) -> None:
     """Recompute a query with DuckDB and compare with the results of a run."""
-    from thalweg.cli.inputs import print_json, read_catalog, read_queries
+    from thalweg.cli.inputs import print_json, read_catalog, read_queries, read_with_spark
     from thalweg.oracle import duck
 
     read = read_catalog(catalog)
     (parsed,) = read_queries([query], read)
     if not out.is_dir():
         raise UserError("no such folder", where=str(out), remedy="give the --out folder of a run")
-    verdict = duck.verify(parsed, read, out, read_static=_read_with_spark)
+    verdict = duck.verify(parsed, read, out, read_static=read_with_spark)
     if as_json:
         print_json(verdict.to_json())
     else:
@@ -48,13 +45,6 @@ def _is_unfinished(out: Path) -> bool:
         return json.loads((out / "metrics.json").read_text())["complete"] is False
     except (OSError, ValueError, KeyError, TypeError):
         return False
-
-
-def _read_with_spark(stream: Stream) -> pa.Table:
-    """Reads a source with Spark, for formats that DuckDB may read differently."""
-    from thalweg.spark.streams import read_table
-
-    return read_table(stream)
 
 
 def _show(verdict: Verdict) -> None:

@@ -169,9 +169,22 @@ class KeyClass:
             log += math.log(f) if f > 0 else -math.inf
         return log
 
+    def _alone(self, members: frozenset[int]) -> float:
+        return self._spread(members) if len(members) > 1 else 0.0
+
     def _between(self, a: frozenset[int], b: frozenset[int]) -> tuple[bool, float]:
-        """The estimated selectivity between two groups, and whether an estimate is needed."""
-        declared = [f for (i, j), f in self.declared.items() if (i in a and j in b) or (i in b and j in a)]
+        """The estimated selectivity between two groups, and whether an estimate is needed.
+
+        Where values are named, the tuples of a group agree in values that are frequent there, which pairs
+        of streams say nothing of. So the estimate holds, corrected by as much as it was wrong for a pair.
+        """
+        declared = {p: f for p, f in self.declared.items() if len({*p} & a) == len({*p} & b) == 1}
+        if declared and self.values and len(a) + len(b) > 2:
+            together, apart = self._spread(a | b), self._alone(a) + self._alone(b)
+            pairs = {p: self._spread(frozenset(p)) for p in declared}
+            if min(together, apart, *pairs.values()) > -math.inf:
+                wrong = max(f / math.exp(pairs[p]) for p, f in declared.items())
+                return False, min(1.0, math.exp(together - apart) * wrong)
         if declared:
-            return False, max(declared)
+            return False, max(declared.values())
         return True, math.exp(max(self._spread(frozenset((i, j))) for i in a for j in b))

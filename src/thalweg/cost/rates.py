@@ -255,7 +255,7 @@ def passes(one: Input, condition: Expr, statistics: Statistics) -> float:
         spread = statistics.spread(one.stream, column)
         if spread is not None:
             return min(1.0, sum(spread.of(v) for v in values))
-        if column in statistics.catalog.streams[one.stream].stats.distinct:
+        if statistics.has_distinct(one.stream, column):
             return min(1.0, len(values) / statistics.distinct(one.stream, column).value)
     statistics.note(f"{condition.sql} passes 1/3")
     return PASSES
@@ -295,7 +295,7 @@ def _key_class(
             left, right = columns[i], columns[j]
             if i < j and left and right:
                 streams = query.inputs[i].stream, query.inputs[j].stream
-                known = statistics.catalog.selectivity((streams[0], left), (streams[1], right))
+                known = statistics.selectivity((streams[0], left), (streams[1], right))
                 if known is not None:
                     declared[i, j] = known
     found = KeyClass.of(numbers, distinct, spreads, declared)

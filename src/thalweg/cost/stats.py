@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from thalweg.catalog.model import Catalog, Stats
+from thalweg.catalog.model import Catalog, JoinSelectivity, Stats, selectivity_of
 
 RATE = 1000.0
 DISTINCT = 1000.0
@@ -35,10 +35,19 @@ class Certainty(StrEnum):
 
 @dataclass(frozen=True)
 class Value:
-    """A number, and how surely it is known."""
+    """A number, and how surely it is known: if measured, from how many tuples.
+
+    >>> str(Value(2.5, Certainty.MEASURED, 1200)), str(Value(10, Certainty.DECLARED))
+    ('2.5, measured from 1,200 tuples', '10, declared')
+    """
 
     value: float
     certainty: Certainty
+    tuples: float | None = None
+
+    def __str__(self) -> str:
+        known = f" from {self.tuples:,.0f} tuples" if self.tuples is not None else ""
+        return f"{self.value:g}, {self.certainty}{known}"
 
 
 @dataclass(frozen=True)
@@ -69,28 +78,30 @@ class Spread:
 
 @dataclass
 class Statistics:
-    """Declared and measured statistics, by stream."""
+    """Declared and measured statistics, by stream; `tuples` are those that a stream's were measured from."""
 
     catalog: Catalog
     measured: Mapping[str, Stats] = field(default_factory=dict)
     assumed: dict[str, None] = field(default_factory=dict)
+    measured_joins: tuple[JoinSelectivity, ...] = ()
+    tuples: Mapping[str, float] = field(default_factory=dict)
 
     def rate(self, stream: str) -> Value:
         """Tuples a second."""
         for stats, certainty in self._known(stream):
             if stats.rate is not None:
-                return Value(stats.rate, certainty)
+                return self._value(stream, stats.rate, certainty)
             for by_value in filter(None, stats.rates.values()):
-                return Value(sum(by_value.values()), certainty)
+                return self._value(stream, sum(by_value.values()), certainty)
         return self._assume(f"streams.{stream}.stats.rate", RATE)
 
     def distinct(self, stream: str, column: str) -> Value:
         """Distinct values of a column."""
         for stats, certainty in self._known(stream):
             if column in stats.distinct:
-                return Value(max(1.0, stats.distinct[column]), certainty)
+                return self._value(stream, max(1.0, stats.distinct[column]), certainty)
             if stats.rates.get(column):
-                return Value(float(len(stats.rates[column])), certainty)
+                return self._value(stream, float(len(stats.rates[column])), certainty)
         return self._assume(f"streams.{stream}.stats.distinct.{column}", DISTINCT)
 
     def spread(self, stream: str, column: str) -> Spread | None:
@@ -115,11 +126,19 @@ class Statistics:
                 return None
         return None
 
+    def has_distinct(self, stream: str, column: str) -> bool:
+        """Whether the number of distinct values is declared or measured as such."""
+        return any(column in stats.distinct for stats, _ in self._known(stream))
+
+    def selectivity(self, left: tuple[str, str], right: tuple[str, str]) -> float | None:
+        """The selectivity of an equality of two (stream, column)s; None if unknown."""
+        return selectivity_of((*self.measured_joins, *self.catalog.joins), left, right)
+
     def bytes(self, stream: str) -> Value | None:
         """Bytes of one whole tuple, if declared or measured as a whole."""
         for stats, certainty in self._known(stream):
             if stats.bytes is not None:
-                return Value(stats.bytes, certainty)
+                return self._value(stream, stats.bytes, certainty)
         return None
 
     def has_widths(self, stream: str) -> bool:
@@ -129,7 +148,7 @@ class Statistics:
         """Bytes of one column; a type of fixed width needs no statistics."""
         for stats, certainty in self._known(stream):
             if column in stats.widths:
-                return Value(stats.widths[column], certainty)
+                return self._value(stream, stats.widths[column], certainty)
         type_ = self.catalog.streams[stream].columns[column].lower().split("(")[0]
         if type_ in _WIDTHS:
             return Value(_WIDTHS[type_], Certainty.DECLARED)
@@ -144,6 +163,10 @@ class Statistics:
         if stream in self.measured:
             known.insert(0, (self.measured[stream], Certainty.MEASURED))
         return known
+
+    def _value(self, stream: str, value: float, certainty: Certainty) -> Value:
+        tuples = self.tuples.get(stream) if certainty is Certainty.MEASURED else None
+        return Value(value, certainty, tuples)
 
     def _assume(self, what: str, value: float) -> Value:
         self.note(f"{what} = {value:g}")

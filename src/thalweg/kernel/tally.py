@@ -23,9 +23,19 @@ def marks(word: np.ndarray) -> np.ndarray:
     return out
 
 
-@njit(cache=True, nogil=True)
 def tally(mark: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
     """The k least marks in order, how often each occurs, a row of each; and the next mark, or SPACE."""
+    held, counts, rows, below = _tally(mark, k)
+    order = np.argsort(held)  # NumPy sorts faster than compiled code does
+    if len(order) > k:
+        below = int(held[order[k]])
+    least = order[:k]
+    return held[least], counts[least], rows[least], below
+
+
+@njit(cache=True, nogil=True)
+def _tally(mark: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    """At most 2k marks, the least among them, in no order."""
     slots = 16
     while slots < 4 * k:
         slots <<= 1
@@ -46,9 +56,9 @@ def tally(mark: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray,
         used += 1
         if used > 2 * k:  # keep the lesser half
             full = np.flatnonzero(counts)
-            full = full[np.argsort(held[full])]
-            below = held[full[k]]
-            kept, their_counts, their_rows = held[full[:k]], counts[full[:k]], rows[full[:k]]
+            below = np.partition(held[full], k)[k]
+            full = full[held[full] < below]
+            kept, their_counts, their_rows = held[full], counts[full], rows[full]
             counts[:] = 0
             used = k
             for n in range(k):
@@ -57,10 +67,6 @@ def tally(mark: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray,
                     at = (at + np.uint64(1)) & mask
                 held[at], counts[at], rows[at] = kept[n], their_counts[n], their_rows[n]
     full = np.flatnonzero(counts)
-    full = full[np.argsort(held[full])]
-    if len(full) > k:
-        below = held[full[k]]
-        full = full[:k]
     return held[full], counts[full], rows[full], int(below)
 
 

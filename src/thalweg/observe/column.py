@@ -127,12 +127,12 @@ class Column:
         found: dict[str | int, float] = {}
         rest, values = total, self.distinct
         known = {mark: self.count(mark) or 0.0 for mark in self.heavy}
-        for mark in sorted(known, key=lambda m: (-known[m], m)):
+        for mark in sorted(known, key=lambda m: (-known[m], str(self.heavy[m].value), m)):
             count, value = known[mark], self.heavy[mark].value
             usual = rest / max(1.0, values)
             exact = mark < self.limit
             if count < max(_SEEN, 2 * usual if values > HEAVY else 0, 0 if exact else 2 * self.missed):
-                break
+                continue
             rest, values = max(0.0, rest - count), values - 1
             if value is not None:
                 found[value] = count
@@ -175,7 +175,10 @@ def _least(mark: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 
 def _frequent(mark: np.ndarray) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], float]:
-    """The values that are frequent among some rows, with their counts in all; and what may be missed."""
+    """The values that are frequent among some rows, with their counts in all; and what may be missed.
+
+    Of 4 * step rows with one value at least one is looked at, with a likelihood of 98%.
+    """
     step = -(-len(mark) // LOOKED_AT)
     if step == 1:
         return tally(mark, LOOKED_AT)[:3], 0.0

@@ -7,8 +7,7 @@ A sketch counts tuples and bytes and knows the span of event times. Of each key 
 - *Heavy values*: the most frequent values with their counts, which a sample by hash can miss.
 
 Sketches of sites, buckets and batches merge. If `decay` is called now and then, recent tuples weigh more.
-Apache DataSketches has no such counts, and its Python interface takes items one by one: 100,000 rows take it
-some ten milliseconds, and this less than one.
+Apache DataSketches is not used: its Python interface takes the items one by one, these arrays as a whole.
 """
 
 from __future__ import annotations

@@ -76,6 +76,25 @@ def create_relation(
         raise UserError(f"stream {stream.name!r} can't be read: {first_line(error)}") from error
 
 
+def batches(
+    con: duckdb.DuckDBPyConnection, stream: Stream, read_static: ReadStatic, rows: int
+) -> Iterator[pa.RecordBatch]:
+    """All tuples that a stream's source holds; the folder or files of a path must be there."""
+    options = {k.lower(): v for k, v in stream.source.options.items()}
+    if _is_local(options) and not any(Path(p).exists() for p in _expand(_plain_path(options))):
+        raise UserError(
+            f"stream {stream.name!r}: there is nothing at {options['path']!r}",
+            remedy="is the path in the catalog right, and has the source written anything?",
+        )
+    create_relation(con, stream, stream.name, read_static=read_static)
+    con.execute("SET preserve_insertion_order = true")  # the same batches whenever they are read
+    try:
+        found = con.sql(f"FROM {quoted(stream.name)}")
+        yield from found.to_arrow_reader(rows) if found is not None else ()
+    except _duck_error() as error:
+        raise UserError(f"stream {stream.name!r} can't be read: {first_line(error)}") from error
+
+
 def quoted(name: str) -> str:
     """A name as an SQL identifier.
 
@@ -122,10 +141,13 @@ def _is_local(options: Mapping[str, str]) -> bool:
     )
 
 
-def _listed(options: Mapping[str, str]) -> Files:
+def _plain_path(options: Mapping[str, str]) -> str:
     path = options["path"]
-    if path.startswith("file:"):
-        path = unquote(urlparse(path).path)
+    return unquote(urlparse(path).path) if path.startswith("file:") else path
+
+
+def _listed(options: Mapping[str, str]) -> Files:
+    path = _plain_path(options)
     recursive = options.get("recursivefilelookup", "false").lower() == "true"
     files = _files([Path(p) for p in _expand(path)], recursive=recursive)
     wanted = options.get("pathglobfilter", "*")

@@ -14,6 +14,7 @@ from pyspark.daemon import manager
 
 from thalweg.kernel.keys import buckets, combine, split, words
 from thalweg.kernel.nway import Delta, InputSpec, NWayJoin
+from thalweg.observe.column import Column
 from thalweg.operators.bloom import contains, make
 from thalweg.spark.worker import settle
 
@@ -36,6 +37,7 @@ def warm() -> None:
                 column.take(rows)
     join.expire([5, 5])
     contains(make(word), word)
+    Column.of(pa.array(["a", "b"]))
 
 
 if __name__ == "__main__":
