@@ -166,6 +166,10 @@ def test_a_channel_that_arrives_at_two_places_of_a_site_has_a_keeper_at_each() -
     check_moves(case, [maker(name, case) for name in names], 133)
 
 
+def test_what_one_query_has_shipped_and_another_sends_on_has_one_keeper_where_it_arrives() -> None:
+    test_several_queries(22)
+
+
 def moving(case: Case, first: str, then: str) -> Moving:
     """A run in the middle of a move."""
     known = catalog_of(case)

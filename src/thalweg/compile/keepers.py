@@ -88,10 +88,8 @@ class _Placing:
     def at_arrival(self) -> None:
         """A keeper wherever what a keeper sends arrives, if anybody there remembers it."""
         waiting = list(self.routes)
-        while waiting:
-            route = waiting.pop(0)
-            if route.outlet not in self.kept:
-                continue
+        while route := next((r for r in waiting if r.outlet in self.kept), None):
+            waiting.remove(route)
             spec, outlet = self.kept[route.outlet]
             spec = replace(spec, rows=tuple(r for r in spec.rows if end_of(r) in outlet.fields), fields=())
             own = self.operators[route.groups[0]]
@@ -100,7 +98,6 @@ class _Placing:
                 ((relay, _),) = readers
                 own[own.index(relay)] = keeper = replace(relay, spec=spec)
                 self._note(keeper)
-                waiting += [r for r in self.routes if r.outlet in {o.channel for o in keeper.outlets}]
             elif any(stores(p.spec, i.port) for p, i in readers):
                 group = self.program.by_group[route.groups[0]]  # a channel may arrive at several of a site
                 name = f"{_keeper(route.channel)} {group.key} in stage {group.stage}"

@@ -76,6 +76,10 @@ _DEFAULTS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.driver.memory": "4g",
+    # A restart needs the last batch. Of each of the 100 batches that Spark keeps otherwise, its log of source
+    # files can have a copy of all that it has ever read.
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    "spark.sql.streaming.fileSource.log.cleanupDelay": "60s",
 }
 
 
