@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import signal
@@ -173,6 +174,8 @@ class _Run:
         self.late = LateFiles(self.folder.path / "late", self.schemas)
         self._renewed(self.folder.next_batch)
         self.adapting = self._adapting() if self.settled.get("keep") else None
+        if self.adapting is None and self.options.adapt is not Adapt.OFF:
+            self.reporter.warn("the run was begun with --adapt off, so its plan stays as it is")
         self._prepare_output()
         (self.folder.path / "late").mkdir(exist_ok=True)
         self.earlier_s = (self.folder.metrics() or {}).get("elapsed_s", 0.0)
@@ -214,6 +217,7 @@ class _Run:
             declared=self.options.catalog,
             begin=self.switch,
             say=self.reporter.message,
+            **({"every_s": math.inf} if self.options.adapt is Adapt.OFF else {}),
         )
 
     def _end_streams(self) -> None:
