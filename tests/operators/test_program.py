@@ -79,7 +79,7 @@ class Run:
             self.known,
             planned,
             shape=self.made.shape,
-            begin=host.report.progress,
+            begin={s: [[t - self.known.streams[s].lateness], [0]] for s, t in host.report.newest.items()},
             generation=self.generation,
         )
         assert made.selections == self.made.selections

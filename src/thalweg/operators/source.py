@@ -49,7 +49,7 @@ class Source:
         self._advance(progress, walls, arrived)
         bound = progress.bounds[0]
         memo.facts |= {"bounds": progress.bounds, "walls": walls}
-        if spec.reports and bound < NEVER:  # of an earlier program, it may have ended, but not the stream
+        if spec.observed and bound < NEVER:  # of an earlier program, it may have ended, but not the stream
             yield Report(progress={spec.stream: [progress.bounds, walls]})
         if spec.rows:
             yield from self._in_order(memo, batch, bound)

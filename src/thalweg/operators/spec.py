@@ -20,6 +20,8 @@ def _type_to_text(kind: pa.DataType) -> str:
 def _text_to_type(text: str | pa.DataType) -> pa.DataType:
     if isinstance(text, pa.DataType):
         return text
+    if not isinstance(text, str):
+        raise ValueError(f"{text!r} is not a type")
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text))).field(0).type
 
 

@@ -75,8 +75,12 @@ def read_expression(lexed: Lexed, span: Span, scope: Scope, *, output: bool = Fa
     _check_bare_words(lexed, span, scope, replaced)
     bare = tree.unnest()
     plain = found[0] if len(found) == 1 and isinstance(bare, exp.Column) else None
-    sql = lexed.write(*span, replaced)
-    return Expression(Expr(sql), frozenset(r.alias for r in found if r.alias), plain, tree)
+    expr = Expr(lexed.write(*span, replaced))
+    try:
+        _ = expr.columns
+    except SqlglotError as error:  # two points in a row are other words once names before them are longer
+        raise lexed.error(lexed.tokens[span[0]], f"not an expression: {expr.sql[:80]}") from error
+    return Expression(expr, frozenset(r.alias for r in found if r.alias), plain, tree)
 
 
 def parse_tree(lexed: Lexed, span: Span) -> exp.Expression:

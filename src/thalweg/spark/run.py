@@ -279,7 +279,7 @@ class _Run:
             queries,
             numbers=host.numbers(queries),
             shape=host.compiled.shape,
-            begin=tally.progress,
+            begin=self._progress(tally),
             generation=change,
         )
         plan.save(self.folder.plan_of(batch + 1))
@@ -288,6 +288,11 @@ class _Run:
         else:
             host.switch(batch, made, tally.ended)
         return change
+
+    def _progress(self, tally: Tally) -> dict[str, list[list[int]]]:
+        """How far the streams have come: as their sources say, or by their greatest times."""
+        streams = self.options.catalog.streams
+        return {s: [[t - streams[s].lateness], [0]] for s, t in tally.newest.items()} | tally.progress
 
     def _asked(self, plan: Plan) -> Sequence[Query]:
         """The queries of a plan: those that run now, where it is of the same ones."""
