@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.exchange.logs import AB, PARCELS, by_all, exchange, filled, told
-from thalweg.exchange.parcel_file import CONTROL, Edge, Label, encode, read_header, read_parcels
+from thalweg.exchange.parcel_file import CONTROL, VERSION, Edge, Label, encode, read_header, read_parcels
 from thalweg.wire import varints
 from thalweg.wire.parcel import Kind, Parcel
 
@@ -87,7 +87,7 @@ def test_headers_are_read_without_the_body(tmp_path, monkeypatch):
     assert (sent.tuples, sent.payload_bytes, sent.bytes) == (9, 72, log.path(1).stat().st_size)
 
 
-def rewritten(path, change, version=2):
+def rewritten(path, change, version=VERSION):
     """The same file with another header, and checksums that are right."""
     reader = varints.Reader(path.read_bytes())
     front = bytearray(reader.take(2)) + bytes([version])
@@ -116,8 +116,8 @@ def rewritten(path, change, version=2):
         (lambda h: h[:-1], "its header can't be read"),
         (lambda h: h + b"\0", "its header can't be read"),
         (lambda h: h + b"\xff" * 12, "its header can't be read"),
-        (lambda h: h + b"\x08\0\1\1\5", "it is cut short"),
-        (lambda h: h + b"\x08\0\1\1" + b"\xff" * 8 + b"\1", "it is cut short"),
+        (lambda h: h + b"\x10\0\1\1\5", "it is cut short"),
+        (lambda h: h + b"\x10\0\1\1" + b"\xff" * 8 + b"\1", "it is cut short"),
         (lambda h: h[:-1] + b"\1", "it is longer than it says"),
     ],
 )
@@ -143,10 +143,10 @@ def test_a_header_that_claims_to_be_huge(tmp_path):
 
 def test_other_versions_are_refused(tmp_path):
     log = filled(tmp_path, 1)
-    rewritten(log.path(1), bytes, version=3)
-    assert "is of version 3, and this thalweg reads up to 2; update thalweg" in told(log.read, 1)
+    rewritten(log.path(1), bytes, version=4)
+    assert "is of version 4, and this thalweg reads up to 3; update thalweg" in told(log.read, 1)
     rewritten(log.path(1), bytes, version=1)
-    assert "is of version 1, and this thalweg reads only 2; start the run in a new" in told(log.read, 1)
+    assert "is of version 1, and this thalweg reads only 3; start the run in a new" in told(log.read, 1)
     log.path(1).write_bytes(b"TWPF" + bytes(99))
     assert "is damaged: it is no file of parcels" in told(log.read, 1)
 

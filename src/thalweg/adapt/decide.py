@@ -97,13 +97,15 @@ class Decider:
         candidate, messages = self._candidate(then, now)
         moving = list(copied(session, self.queries, flows, candidate))
         size = sum(one.bytes for one in moving)
-        cost, saved = _moving(session, moving, self.rules.horizon_s), before - candidate.total
+        # Nodes find a plan by fewer statistics; both are priced by all of them.
+        after, _ = priced(Session(now, self.options), self.queries, candidate)
+        cost, saved = _moving(session, moving, self.rules.horizon_s), before - after
         taken, why = True, f"saves {_share(saved, before)} of the cost"
         if saved <= self.rules.margin * before:
-            taken, why = False, f"the best plan now costs {_share(candidate.total, before)} of this one"
+            taken, why = False, f"the best plan now costs {_share(after, before)} of this one"
         elif saved * self.rules.horizon_s <= cost:
             taken, why = False, f"moving costs more than it saves in {self.rules.horizon_s:g} s"
-        return Decision(moved, before, candidate.total, size, taken, why, candidate, messages)
+        return Decision(moved, before, after, size, taken, why, candidate, messages)
 
     def _candidate(self, then: Catalog, now: Catalog) -> tuple[Plan, int]:
         """The plan for now, and the messages between sites that finding it took, as far as they count."""

@@ -432,13 +432,19 @@ def _less(program: Program) -> Program:
     def read(labels_: Iterable[int], channel: str) -> bool:
         return any(label in labels and wiring.read(labels[label], channel) for label in labels_)
 
+    def _read(route: PackRoute) -> PackRoute:
+        """The time of a stream goes to the groups that watch it, wherever; some of them may be gone."""
+        if not route.bounds:
+            return route
+        return replace(route, groups=tuple(g for g in route.groups if read((g,), route.channel)))
+
     return replace(
         program,
         groups=tuple(g for g in groups if g.operators),
         # Who has sent something may be gone while it is still on its way.
         routes=tuple(r for r in program.routes if read(r.groups[:1], r.channel)),
         streams=tuple(
-            replace(s, routes=tuple(r for r in s.routes if read(r.groups, r.channel)))
+            replace(s, routes=tuple(_read(r) for r in s.routes if read(r.groups, r.channel)))
             for s in program.streams
         ),
     )

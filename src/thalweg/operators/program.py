@@ -279,17 +279,19 @@ class Unchanged:
     """
 
     def __init__(self) -> None:
-        self._bounds: dict[str, int] = {}
+        self._said: dict[str, tuple[int, int]] = {}
 
     def left_out(self, program: Program, parcels: Sequence[Parcel]) -> list[Parcel]:
         """The parcels that are worth sending."""
         kept = []
         for parcel in parcels:
             outlet = program.shipments[parcel.shipment]
-            known = self._bounds.get(outlet.channel)
-            # A bound for streams that watch for idle ones also says that the stream is not silent.
-            if parcel.n or outlet.form == "bounds" or (parcel.bound is not None and parcel.bound != known):
+            if parcel.bound is None:
+                kept += [parcel] if parcel.n else []
+                continue
+            # A bound for streams that watch for idle ones also says when tuples last came.
+            said = parcel.bound, parcel.wall if outlet.form == "bounds" else 0
+            if parcel.n or said != self._said.get(outlet.channel):
                 kept.append(parcel)
-                if parcel.bound is not None:
-                    self._bounds[outlet.channel] = parcel.bound
+                self._said[outlet.channel] = said
         return kept

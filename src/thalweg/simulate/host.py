@@ -128,6 +128,7 @@ class SimulatedHost(Host):
     def migrate(self, compiled: Compiled, change: int) -> None:
         """Begin to move to another plan of the same queries, compiled with the number of the change."""
         since = 1 + max(self.report.newest.values(), default=-1)
+        self._unchanged = Unchanged()
         self._set(migration.begin(self.program, compiled.program, change, since))
         self._told.append((Kind.HURRY, False))
 
@@ -194,6 +195,7 @@ class SimulatedHost(Host):
                         drafts.setdefault((group.site, out.site), []).append(out.parcel)
                     else:
                         found.append(out)
+        assert not waiting, f"there are no groups {sorted(waiting)}"
         return {way: self.program.settled(parcels) for way, parcels in drafts.items()}, found
 
     def _bucket(self, place: Place) -> Bucket:

@@ -102,8 +102,8 @@ class Adapting:
         try:
             decision = self.decider.consider(now)
             return None if decision is None else (decision, self.decider.first_cost(now))
-        except UserError as error:  # a planner may find no plan for some statistics; the one in force goes on
-            self.say(f"no other plan: {error.what}")
+        except (UserError, ValueError) as error:  # no plan for these statistics; the one in force goes on
+            self.say(f"no other plan: {error}")
             return None
 
     def _take(self, batch: int, tally: Tally, decision: Decision, first_cost: float) -> None:

@@ -295,6 +295,7 @@ class SparkHost(Host):
         """
         self._check_fits(compiled)
         now = migration.undo(self.programs.at(batch + 1))
+        self._unchanged = Unchanged()  # new readers of what is sent already hear how far it has come
         self.hurry()  # so that streams that are silent send copies as well
         self.programs.put(batch + 1, migration.begin(now, compiled.program, change, since))
 
