@@ -121,7 +121,10 @@ def test_random_moves(seed: int) -> None:
         case = replace(case, sites=tuple(rng.choice([0, 0, 1]) for _ in case.sites))
     if case.windows[0].startswith("RANGE") and rng.random() < 0.2:
         case = replace(case, windows=(f"{case.windows[0]} SLIDE 15 MILLISECONDS", *case.windows[1:]))
-    check_moves(case, [maker(rng.choice(PLANNERS), case) for _ in range(rng.randint(2, 5))], seed)
+    makers = [maker(rng.choice(PLANNERS), case) for _ in range(rng.randint(2, 5))]
+    if rng.random() < 0.3:
+        case = replace(case, idle=10**15)  # streams watch each other, and none falls idle
+    check_moves(case, makers, seed)
 
 
 @pytest.mark.parametrize(
@@ -219,26 +222,58 @@ def test_parts_of_the_key_space_that_do_not_change_stay() -> None:
     assert len(list(program.operators)) == len(list(made.program.operators))
 
 
+def gathered_at(name: str, case: Case, asked, known):
+    """Everything at the site of one stream, which is taken to be the fastest."""
+    stats = known.streams[name].stats.model_copy(update={"rate": 1e6})
+    fast = known.streams[name].model_copy(update={"stats": stats})
+    other = known.model_copy(update={"streams": {**known.streams, name: fast}})
+    return [(asked, by_planner("simple", case)(asked, other))]
+
+
+def test_the_time_of_a_stream_goes_to_no_group_that_is_gone() -> None:
+    case = Case(
+        seed=7,
+        shape="chain",
+        windows=("RANGE 30 MILLISECONDS",) * 4,
+        sites=(0, 0, 0, 1),
+        nulls=0.0,
+        tuples=12,
+        idle=10**15,
+    )
+    known = catalog_of(case)
+    asked = query(sql_of(case), known)
+    run = Moving(case, known, 3)
+    run.start(gathered_at("a", case, asked, known))
+    places = {(g.site, g.stage) for g in run.host.program.groups}
+    rows = rows_of(case)
+    for name, own in rows.items():
+        run.host.batch({name: table(case, own[:6])})
+    run.host.drain()
+    run.move(gathered_at("d", case, asked, known))
+    for n in range(12):
+        later = {a: own[6:] for a, own in rows.items()} if n == 6 else {}
+        for own in later.values():
+            for row in own:
+                row["ts"] += 10_000_000
+        run.host.batch({a: table(case, own) for a, own in later.items()}, run.host.waiting)
+        run.host.advance()
+    assert places - {(g.site, g.stage) for g in run.host.program.groups}
+    for name, own in rows.items():
+        run.host.batch({name: table(case, own[6:])})
+
+
 def test_only_the_windows_that_move_are_sent_and_only_what_is_alive_of_them() -> None:
     case = Case(seed=7, windows=("RANGE 30 MILLISECONDS",) * 3, sites=(0, 1, 2), tuples=60, nulls=0.0)
     known = catalog_of(case)
     asked = query(sql_of(case), known)
     run = Moving(case, known, 3)
-
-    def gathered_at(name: str):
-        """Everything at the site of one stream, which is taken to be the fastest."""
-        stats = known.streams[name].stats.model_copy(update={"rate": 1e6})
-        fast = known.streams[name].model_copy(update={"stats": stats})
-        other = known.model_copy(update={"streams": {**known.streams, name: fast}})
-        return [(asked, by_planner("simple", case)(asked, other))]
-
-    run.start(gathered_at("a"))
+    run.start(gathered_at("a", case, asked, known))
     rows = rows_of(case)
     for name, own in rows.items():
         run.host.batch({name: table(case, own)})
     run.host.drain()
     newest = max(run.host.report.newest.values())
-    run.move(gathered_at("b"))
+    run.move(gathered_at("b", case, asked, known))
     for _ in range(5):
         run.host.batch({}, run.host.waiting)
         run.host.advance()

@@ -44,6 +44,7 @@ class Case:
     filtered: bool = False
     deliver: bool = False
     nulls: float = 0.03
+    idle: int | None = None  # in microseconds of the wall clock
 
 
 ALIASES = "abcdef"
@@ -146,7 +147,10 @@ def typed(query_: Query, case: Case) -> TypedQuery:
 def infos_of(case: Case, known) -> dict[str, StreamInfo]:
     kind = KINDS[case.kind]
     columns = {"ts": TIME, "x": kind, "y": kind, "v": pa.int64(), "id": pa.int64()}
-    return {n: StreamInfo(n, columns, "ts", s.lateness, order=("id",)) for n, s in known.streams.items()}
+    return {
+        n: StreamInfo(n, columns, "ts", s.lateness, idle=case.idle, order=("id",))
+        for n, s in known.streams.items()
+    }
 
 
 def evaluate(batch: pa.RecordBatch, select: tuple[tuple[str, str], ...]) -> pa.RecordBatch:

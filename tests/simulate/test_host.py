@@ -28,6 +28,7 @@ from tests.simulate.sites_cases import (
     labels,
     query,
     random_case,
+    rows_of,
     several_of,
     sql_of,
     table,
@@ -279,3 +280,17 @@ def test_an_idle_stream_at_another_site_stops_holding_back_the_others() -> None:
             break
     assert 10 <= n < 39  # once it had been silent for a second, and not before
     assert host.results[0][0].column("b.id").to_pylist() == [0]
+
+
+def test_idle_streams_at_two_sites_do_not_keep_each_other_awake() -> None:
+    """Each heard of the other in every batch, and answered with what it had said before."""
+    case = Case(seed=4, windows=("RANGE 20 MILLISECONDS",) * 2, sites=(0, 1), idle=10**15)
+    known = catalog_of(case)
+    asked = query(sql_of(case), known)
+    made = compiled(case, known, [(asked, by_planner("simple", case)(asked, known))])
+    host = SimulatedHost(made, evaluate)
+    for name, own in rows_of(case).items():
+        host.batch({name: table(case, own)})
+    for _ in range(20):
+        host.batch({}, host.waiting)
+    assert not host.waiting
