@@ -145,6 +145,7 @@ def test_the_metrics_are_exact(complete, feeds):
         },
         "late_rows": {name: len(feed.split()[1]) for name, feed in feeds.items()},
         "shipped": [],
+        "plan_changes": 0,
         "batches": 4,
         "complete": True,
     }
