@@ -1,7 +1,7 @@
 """When a plan is changed: how the streams are now, what another plan would save, and what moving costs.
 
-A decision is asked for when statistics have moved. The plan in force and the best plan for now are priced by
-one model and by the same statistics. The new one is taken if it is cheaper by a margin, and if what it saves
+A decision is asked for when statistics have moved. The plan in force and the best plan by the new statistics
+are priced by one model. The new one is taken if it is cheaper by a margin, and if what it saves
 over the horizon is more than what copying its windows costs. Each decision is a record, taken or not.
 """
 
@@ -108,7 +108,7 @@ class Decider:
         return Decision(moved, before, after, size, taken, why, candidate, messages)
 
     def _candidate(self, then: Catalog, now: Catalog) -> tuple[Plan, int]:
-        """The plan for now, and the messages between sites that finding it took, as far as they count."""
+        """The best plan by the new statistics, and the messages that nodes needed to find it."""
         if not self.by_nodes:
             return make_plan(self.queries, now, self.options), 0
         found, messages = [], 0

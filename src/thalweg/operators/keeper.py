@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from thalweg.kernel.window import NEVER
 from thalweg.operators.event_time import Arrived, Ends, Progress
-from thalweg.operators.output import Bound, Output, Past, Report
+from thalweg.operators.output import Bound, Output, Past
 from thalweg.operators.source import end_of
 from thalweg.operators.spec import SEQ, START, KeepSpec
 from thalweg.operators.state import FAN, SEGMENT_BYTES, Page
@@ -67,7 +67,6 @@ class Keeper:
         if progress.bounds[0] > -NEVER or own.heard:
             yield Bound(progress.bounds[0], max(own.wall, arrived.wall))
         page.write({"copy": spec.copy, "kept": entries, "newest": newest, "bounds": progress.bounds})
-        yield Report(kept_bytes=sum(e.size for e in entries))
 
     def _alive(self, page: Page, entries: list[Kept]) -> Iterator[pa.RecordBatch]:
         """What new operators need: all that is alive when their own results begin, or later."""

@@ -51,8 +51,8 @@ class Report:
     """What a call has counted. Reports of several calls add up.
 
     `read`, `late` and `newest` (the greatest time) are by stream. `whole` is by site the payload that its
-    streams would take if they were shipped as they are. `kept_bytes` is what is kept of streams for operators
-    that start later, `copied` the payload of the copies that were sent to other sites for them. `waiting` is
+    streams would take if they were shipped as they are. `copied` is the payload of the windows that
+    were copied to other sites for operators that start. `waiting` is
     by group the tuples that wait on disk. `drafts` are the files of parcels that the call has written.
     `progress` is how far each stream, and those that it watches, have come, and when each was last heard of;
     `sketches` are what its tuples are like (`observe/sketch.py`). `ready` are the buckets of operators that
@@ -69,7 +69,6 @@ class Report:
     state_rows: int = 0
     state_bytes: int = 0
     disk_bytes: int = 0
-    kept_bytes: int = 0
     copied: int = 0
     drafts: list[str] = field(default_factory=list)
     progress: dict[str, list[list[int]]] = field(default_factory=dict)
@@ -93,7 +92,6 @@ class Report:
         self.state_rows += other.state_rows
         self.state_bytes += other.state_bytes
         self.disk_bytes += other.disk_bytes
-        self.kept_bytes += other.kept_bytes
         self.copied += other.copied
         self.drafts += other.drafts
         self.progress |= other.progress

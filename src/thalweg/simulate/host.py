@@ -134,10 +134,8 @@ class SimulatedHost(Host):
 
     def advance(self) -> None:
         """Take the next step of a move, if it can be taken."""
-        program = self.program
-        if program.starting and migration.ready(program, self.report.ready):
-            program = migration.commit(program, 1 + max(self.report.newest.values(), default=-1))
-        self._set(migration.finish(program, self.report.ended))
+        newest = max(self.report.newest.values(), default=-1)
+        self._set(migration.step(self.program, self.report.ready, self.report.ended, newest)[0])
 
     def undo(self) -> None:
         """Give up a move that has begun."""

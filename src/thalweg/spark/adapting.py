@@ -74,15 +74,24 @@ class Adapting:
         history, program = History.load(folder / "changes.json"), host.programs.at(batch)
         statistics = folder / "statistics.json"
         observed = Observed.from_json(statistics.read_text()) if statistics.exists() else Observed()
-        names = {p.name.split(":")[0] for p in program.operators if p.name not in program.starting}
+        there = {c for p in program.operators if p.name not in program.starting and (c := _change(p.name))}
         for record in history.records:
             if record.outcome == "moving" and not any(
                 name.startswith(f"{record.change}:") for name in program.starting
             ):  # it came to its end, but that was not written down any more
-                history.change(record.change, outcome="done" if str(record.change) in names else "undone")
-        done = [r for r in history.records if r.outcome == "done"]
-        decider = replace(first, plan=Plan.load(plan_of(done[-1].first)) if done else first.plan)
-        return cls(host, history, decider, plan_of=plan_of, statistics=statistics, observed=observed, **more)
+                history.change(record.change, outcome="done" if record.change in there else "undone")
+        made = cls(host, history, first, plan_of=plan_of, statistics=statistics, observed=observed, **more)
+        # The programs say which plan is in force; the history may lack the last word.
+        begun = [c for c in there if made._plan_of(c) is not None]
+        if begun and (path := made._plan_of(max(begun))) is not None:
+            made.decider = replace(first, plan=Plan.load(path))
+        return made
+
+    def _plan_of(self, change: int) -> Path | None:
+        """The plan of a change, whose number is that of its first program among all of the run."""
+        firsts = self.host.programs.firsts()
+        path = self.plan_of(firsts[change]) if change < len(firsts) else None
+        return path if path is not None and path.exists() else None
 
     def after(self, batch: int, tally: Tally, sketches: Mapping[str, Mapping[str, Any]]) -> None:
         """Go on after a batch that has been published; `sketches` are what its streams were like."""
@@ -120,7 +129,7 @@ class Adapting:
     def _advance(self, batch: int, tally: Tally) -> bool:
         """Take the next step of a move; whether one is on its way."""
         program = self.host.programs.at(batch)
-        change = max((int(name.split(":")[0]) for name in program.starting), default=0)
+        change = max(map(_change, program.starting), default=0)
         if change and (self._begun is None or self._begun[0] != change):
             self._begun = (change, time.monotonic())  # by an earlier run
         seconds = time.monotonic() - self._begun[1] if self._begun else 0.0
@@ -132,18 +141,17 @@ class Adapting:
     def _settle(self, change: int, seconds: float, tally: Tally, *, done: bool) -> None:
         """Write down how a move has ended."""
         record, self._begun = self.history.record(change), None
-        if record is None:
-            return
-        self.history.change(
-            change,
-            outcome="done" if done else "undone",
-            moment=1 + max(tally.newest.values()) if done else None,
-            seconds=round(seconds, 3),
-            bytes_moved=tally.totals.copied - record.copied_before,
-        )
-        if done:
-            self.decider.moved_to(Plan.load(self.plan_of(record.first)))
-        else:
+        if record is not None:  # a run that died in between may not have written it down
+            self.history.change(
+                change,
+                outcome="done" if done else "undone",
+                moment=1 + max(tally.newest.values()) if done else None,
+                seconds=round(seconds, 3),
+                bytes_moved=tally.totals.copied - record.copied_before,
+            )
+        if done and (path := self._plan_of(change)) is not None:
+            self.decider.moved_to(Plan.load(path))
+        elif not done:
             self.say(f"stays with its plan: after {self.patience_s:g} s some windows were not copied")
 
     @property
@@ -153,6 +161,12 @@ class Adapting:
 
     def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def _change(name: str) -> int:
+    """The number of the change that an operator came with; 0 for those that a run began with."""
+    number, colon, _ = name.partition(":")
+    return int(number) if colon and number.isdecimal() else 0
 
 
 Decided = tuple[Decision, float] | None

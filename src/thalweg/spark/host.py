@@ -302,18 +302,13 @@ class SparkHost(Host):
     def advance(self, batch: int, tally: Tally, *, late: bool = False) -> str:
         """Take the next step of a move after a batch, if it can be taken; with `late`, give it up instead.
 
-        Returns what has been done: `commit`, `undo`, `finish`, or nothing.
+        Returns what has been done: `commit`, `undo`, or nothing.
         """
-        program, done = self.programs.at(batch), ""
-        if program.starting and migration.ready(program, tally.ready):
-            program, done = migration.commit(program, 1 + max(tally.newest.values())), "commit"
-        elif program.starting and late:
-            program, done = migration.undo(program), "undo"
-        left = migration.finish(program, tally.ended)
-        if left is not program and not left.ending:
-            done = done or "finish"
-        if left is not self.programs.at(batch):
-            self.programs.put(batch + 1, left)
+        before = self.programs.at(batch)
+        newest = max(tally.newest.values(), default=-1)
+        program, done = migration.step(before, tally.ready, tally.ended, newest, late=late)
+        if program is not before:
+            self.programs.put(batch + 1, program)
         return done
 
     def renew(self, compiled: Compiled) -> None:
