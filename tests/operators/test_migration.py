@@ -56,7 +56,7 @@ class Moving(Run):
 
     def move(self, planned) -> None:
         host = self.host
-        if host.program.starting:
+        if host.program.coming:
             host.undo()
             self.undone += 1
         self.generation += 1
@@ -68,9 +68,9 @@ class Moving(Run):
 
     def step(self, fresh: dict[str, list[dict]]) -> None:
         super().step(fresh)
-        started = bool(self.host.program.starting)
+        started = bool(self.host.program.coming)
         self.host.advance()
-        self.moved += started and not self.host.program.starting
+        self.moved += started and not self.host.program.coming
 
 
 def drive(run: Moving, plans: list, seed: int) -> None:
@@ -191,7 +191,7 @@ def test_giving_up_a_move_leaves_everything_as_it_was(then: str) -> None:
     case = Case(seed=4)
     run = moving(case, "simple", then)
     before = run.made.program
-    assert run.host.program.starting
+    assert run.host.program.coming
     run.host.batch({}, run.host.waiting)
     run.host.undo()
     after = run.host.program
@@ -207,6 +207,8 @@ def test_the_same_plan_again_starts_nothing() -> None:
     run = moving(Case(seed=5), "optimal", "optimal")
     assert not run.host.program.starting
     assert not run.host.program.leaving
+    run.host.advance()
+    assert (run.host.program.change, run.host.program.coming) == (1, 0)
 
 
 def test_parts_of_the_key_space_that_do_not_change_stay() -> None:
@@ -277,7 +279,7 @@ def test_only_the_windows_that_move_are_sent_and_only_what_is_alive_of_them() ->
     for _ in range(5):
         run.host.batch({}, run.host.waiting)
         run.host.advance()
-    assert not run.host.program.starting
+    assert not run.host.program.coming
     moved = {
         way: sum(p.n for _, parcels in log for p in parcels if p.kind == Kind.PAST)
         for way, log in run.host.sent.items()

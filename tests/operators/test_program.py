@@ -245,4 +245,4 @@ def test_a_program_of_another_format_is_refused() -> None:
     made = join_of((ranged("a", "s"), ranged("b", "t"))).program.to_json()
     assert Program.from_json(made).to_json() == made
     with pytest.raises(ValueError, match="format"):
-        Program.from_json(made.replace(b'"format":3', b'"format":1'))
+        Program.from_json(made.replace(b'"format":4', b'"format":3'))

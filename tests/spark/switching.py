@@ -45,7 +45,8 @@ class Switching(_Run):
 
     def _adapting(self) -> Any:
         """Moves when it is told to, and never by itself."""
-        return replace(super()._adapting(), every_s=math.inf)
+        adapting = super()._adapting()
+        return adapting and replace(adapting, every_s=math.inf)
 
     def _sink(self, flow: Any, batch: int) -> None:
         if self._stopped is not None:
@@ -72,7 +73,7 @@ class Switching(_Run):
 
             Programs.put = late  # type: ignore[method-assign]
             try:
-                self.switch(batch, Plan.load(Path(changes[str(batch)])))
+                self.plans.take_over(batch, Plan.load(Path(changes[str(batch)])))
             finally:
                 Programs.put = put  # type: ignore[method-assign]
             _die(batch, "after")

@@ -15,10 +15,12 @@ from thalweg.adapt.knowledge import plain
 from thalweg.catalog.model import Catalog, Stats
 from thalweg.cost.masks import mask_of
 from thalweg.cost.price import price
+from thalweg.errors import UserError
 from thalweg.plan import operators as ops
 from thalweg.plan.deployment import TUPLES, Deployment, Edge
 from thalweg.plan.document import Plan
 from thalweg.plan.options import PlanOptions
+from thalweg.planners.linear_greedy import SIMPLE
 from thalweg.planners.search import sequences
 from thalweg.planners.search.problem import Problem
 from thalweg.planners.search.reprice import repriced
@@ -134,6 +136,19 @@ class Decider:
     @property
     def _streams(self) -> list[str]:
         return list(dict.fromkeys(i.stream for q in self.queries for i in q.inputs))
+
+
+def check_for_nodes(plan: Plan, where: str) -> None:
+    """A UserError where nodes can't change a plan by themselves."""
+    operators = [o for q in plan.queries for o in q.deployment.operators]
+    if any(
+        isinstance(o, ops.Join) or (isinstance(o, ops.Step) and o.method not in SIMPLE) for o in operators
+    ):
+        raise UserError(
+            "nodes change probe sequences of simple joins only",
+            where=where,
+            remedy="use --adapt central, or plan with linear-greedy",
+        )
 
 
 def _share(part: float, whole: float) -> str:

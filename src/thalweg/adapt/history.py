@@ -9,7 +9,11 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 
 from thalweg.adapt.decide import Decision
+from thalweg.errors import UserError
 from thalweg.files import write_text
+
+WITHOUT = "remove it; the run goes on without"
+"""What to do with a damaged file that only tells what was."""
 
 Outcome = Literal["declined", "moving", "done", "undone"]
 
@@ -65,8 +69,10 @@ class History:
 
     @classmethod
     def load(cls, path: Path) -> History:
-        """A ValueError where the file is not one."""
-        return cls(path, _ADAPTER.validate_json(path.read_bytes()) if path.exists() else [])
+        try:
+            return cls(path, _ADAPTER.validate_json(path.read_bytes()) if path.exists() else [])
+        except ValueError:
+            raise UserError("is damaged", where=str(path), remedy=WITHOUT) from None
 
     def add(self, record: Record) -> None:
         """A batch that is repeated may decide otherwise: what it had begun is replaced."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from thalweg.adapt.history import WITHOUT
 from thalweg.catalog.edit import updated
 from thalweg.catalog.model import Catalog
+from thalweg.errors import UserError
 from thalweg.observe.joins import joins
 from thalweg.observe.sketch import Sketch
 from thalweg.query.model import Query
@@ -30,10 +33,12 @@ class Observed:
 
     def add(self, found: Mapping[str, Mapping[str, Any]], newest: Mapping[str, int]) -> None:
         """Take in the sketches of a batch; `newest` are the greatest times of the streams so far."""
-        top = max(newest.values(), default=None)
-        if top is not None and self.top is not None and top > self.top:
+        top, count = max(newest.values(), default=None), self._count
+        if top is not None and self.top is not None and top > self.top and count:
+            # Slow streams are remembered for longer, so that something is known of them.
+            factor = max(2 ** (-(top - self.top) / 1e6 / self.half_life_s), min(1.0, 2 * LEAST / count))
             for sketch in self.sketches.values():
-                sketch.decay(2 ** (-(top - self.top) / 1e6 / self.half_life_s))
+                sketch.decay(factor)
         for stream, one in found.items():
             self.sketches.setdefault(stream, Sketch()).merge(Sketch.from_json(one))
         if top is not None:
@@ -41,10 +46,14 @@ class Observed:
             for sketch in self.sketches.values():
                 sketch.reach(self.top)  # a stream that has fallen silent is slower now
 
+    @property
+    def _count(self) -> float:
+        return sum(s.count for s in self.sketches.values())
+
     def catalog(self, declared: Catalog, queries: Sequence[Query]) -> Catalog | None:
         """The catalog with what was measured; None as long as there is too little of it."""
         names = {i.stream for q in queries for i in q.inputs}
-        if sum(s.count for s in self.sketches.values()) < LEAST:
+        if self._count < LEAST:
             return None
         stats = {name: self.sketches[name].stats() for name in names & self.sketches.keys()}
         return updated(declared, stats, joins(queries, self.sketches))
@@ -55,6 +64,14 @@ class Observed:
 
     @classmethod
     def from_json(cls, text: str) -> Observed:
-        """A ValueError, KeyError or TypeError where it is not the output of `to_json`."""
+        """Reads the output of `to_json`."""
         data = json.loads(text)
         return cls({s: Sketch.from_json(one) for s, one in data["sketches"].items()}, data["top"])
+
+    @classmethod
+    def load(cls, path: Path) -> Observed:
+        """What an earlier run has written; nothing, if there is no file."""
+        try:
+            return cls.from_json(path.read_text()) if path.exists() else cls()
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise UserError("is damaged", where=str(path), remedy=WITHOUT) from None

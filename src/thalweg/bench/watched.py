@@ -13,7 +13,7 @@ import duckdb
 
 from thalweg.bench.data import Workload, generate
 from thalweg.catalog import load
-from thalweg.plan.options import Memory, Objective, PlanOptions, Progress, RunOptions
+from thalweg.plan.options import Adapt, Memory, Objective, PlanOptions, Progress, RunOptions
 from thalweg.planners.table import make_plan
 from thalweg.query import parse
 
@@ -45,7 +45,12 @@ class Watch:
 
 
 def watched(
-    spec: Workload, where: str, planner: str, home: Path, memory: Memory | None = None
+    spec: Workload,
+    where: str,
+    planner: str,
+    home: Path,
+    memory: Memory | None = None,
+    adapt: Adapt = Adapt.OFF,
 ) -> tuple[Watch, dict[str, Any]]:
     """Run a workload's join to its end; the streams are all at `one` site or at `three`."""
     from thalweg.spark.run import run
@@ -70,7 +75,7 @@ def watched(
     plan = make_plan([query], catalog, PlanOptions(planner, Objective("bytes"), None, {}))
     out = home / f"out-{uuid.uuid4().hex}"  # Spark may still tidy up an earlier one's state
     watch = Watch()
-    metrics = run(RunOptions((query,), catalog, plan, out, once=True, memory=memory), watch)
+    metrics = run(RunOptions((query,), catalog, plan, out, once=True, memory=memory, adapt=adapt), watch)
     watch.checksum = _checksum(out / "results" / "q")
     shutil.rmtree(out, ignore_errors=True)
     return watch, metrics

@@ -33,11 +33,7 @@ def history(
 
     if not (out / "_thalweg").is_dir():
         raise UserError("this is not the folder of a run", where=str(out), remedy="give the --out of a run")
-    path = out / "_thalweg" / "changes.json"
-    try:
-        records = History.load(path).records
-    except ValueError:
-        raise UserError("is damaged", where=str(path), remedy="remove it; the run goes on without") from None
+    records = History.load(out / "_thalweg" / "changes.json").records
     unit = _unit(out)
     if picture is not None:
         from thalweg.report.changes import draw

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import permutations
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,7 +20,7 @@ from thalweg.plan.options import Adapt
 if TYPE_CHECKING:
     from thalweg.catalog.model import Catalog
     from thalweg.plan.document import Plan
-    from thalweg.plan.options import Emulated, Memory, PlanOptions
+    from thalweg.plan.options import Emulated, Memory, PlanOptions, RunOptions
     from thalweg.query.model import Query
 
 _PICTURE = "network.svg"
@@ -70,16 +72,20 @@ def run(
         bool, typer.Option(help="Merge small result files. Turn it off where another stream reads them.")
     ] = True,
     adapt: Annotated[
-        Adapt, typer.Option("--adapt", help="Who changes the plan while the run goes on, as streams change.")
-    ] = Adapt.OFF,
+        Adapt | None,
+        typer.Option(
+            "--adapt",
+            help="Who changes the plan of the run. Default: central; off with one site or --plan.",
+        ),
+    ] = None,
     as_json: given.AsJson = False,
 ) -> None:
     """Run queries on Spark. Running again with the same folder resumes the run."""
+    from thalweg.adapt.decide import check_for_nodes
     from thalweg.cli.inputs import print_json, read_catalog, read_queries
     from thalweg.cli.progress import reporter
     from thalweg.plan.operators import Join
-    from thalweg.plan.options import Memory, RunOptions
-    from thalweg.units import parse_duration, parse_size
+    from thalweg.plan.options import RunOptions
 
     if adapt is Adapt.DISTRIBUTED and plan is None:
         planner = _for_nodes(planner)
@@ -91,17 +97,13 @@ def run(
     if out.exists() and not out.is_dir():
         raise UserError("this is not a folder", where=str(out), remedy="give --out a folder or a new name")
     made = _plan(parsed, read, plan, wanted)
+    if plan is not None:
+        adapt, wanted = adapt or Adapt.OFF, _as_planned(made)
     if adapt is Adapt.DISTRIBUTED:
-        _check_for_nodes(made, plan)
-    memory = None
-    if memory_budget is not None:
-        budget = parse_size(memory_budget, where="--memory-budget")
-        delay = "10 seconds" if spill_delay is None else spill_delay
-        memory = Memory(budget, parse_duration(delay, where="--spill-delay"))
-    elif spill_delay is not None:
-        raise UserError("--spill-delay needs --memory-budget", where="--spill-delay")
-    emulated = _emulated(read, made, emulate, jitter)
-    options = RunOptions(parsed, read, made, out, once, master, emulated, memory, compact, adapt, wanted)
+        check_for_nodes(made, str(plan))
+    memory = _memory(memory_budget, spill_delay)
+    options = RunOptions(parsed, read, made, out, once, master, (), memory, compact, adapt, wanted)
+    options = replace(options, emulated=_emulated(options, emulate, jitter))
     for operator in (o for q in made.queries for o in q.deployment.operators):
         if isinstance(operator, Join) and operator.warning:
             typer.echo(f"thalweg: {operator.id} {operator.warning}", err=True)
@@ -117,9 +119,8 @@ def run(
     finally:
         report.close()
     _check_budget(metrics, memory)
-    several = len({site for q in made.queries for site in q.deployment.sites}) > 1
     # A complete run is left alone, unless it was killed before it drew its picture.
-    left_alone = not several or (was_complete and (out / _PICTURE).exists())
+    left_alone = len(made.sites) == 1 or (was_complete and (out / _PICTURE).exists())
     picture = None if left_alone else _draw(out, read)
     if as_json:
         print_json(metrics)
@@ -140,17 +141,16 @@ def _for_nodes(planner: str) -> str:
     return "linear-greedy"
 
 
-def _check_for_nodes(plan: Plan, path: Path | None) -> None:
-    from thalweg.plan.operators import Join, Step
-    from thalweg.planners.linear_greedy import SIMPLE
+def _memory(budget: str | None, delay: str | None) -> Memory | None:
+    from thalweg.plan.options import Memory
+    from thalweg.units import parse_duration, parse_size
 
-    operators = [o for q in plan.queries for o in q.deployment.operators]
-    if any(isinstance(o, Join) or (isinstance(o, Step) and o.method not in SIMPLE) for o in operators):
-        raise UserError(
-            "nodes change probe sequences of simple joins only",
-            where=str(path),
-            remedy="use --adapt central, or plan with linear-greedy",
-        )
+    if budget is None:
+        if delay is not None:
+            raise UserError("--spill-delay needs --memory-budget", where="--spill-delay")
+        return None
+    size = parse_size(budget, where="--memory-budget")
+    return Memory(size, parse_duration("10 seconds" if delay is None else delay, where="--spill-delay"))
 
 
 def _check_budget(metrics: Mapping[str, Any], memory: Memory | None) -> None:
@@ -178,8 +178,17 @@ def _plan(queries: Sequence[Query], catalog: Catalog, path: Path | None, options
     return plan
 
 
-def _emulated(catalog: Catalog, plan: Plan, links: bool, jitter_s: float) -> tuple[Emulated, ...]:
-    """The emulated delays for each pair of sites that the plan uses. A path is as slow as all its links."""
+def _as_planned(plan: Plan) -> PlanOptions:
+    """How to look for other plans than the one that was given: for the same cost, for the same site."""
+    from thalweg.plan.operators import Sink
+    from thalweg.plan.options import Objective, PlanOptions
+
+    sinks = {o.site for q in plan.queries for o in q.deployment.operators if isinstance(o, Sink)}
+    return PlanOptions("auto", Objective(plan.objective), sinks.pop() if len(sinks) == 1 else None)
+
+
+def _emulated(options: RunOptions, links: bool, jitter_s: float) -> tuple[Emulated, ...]:
+    """The emulated delays for each pair of sites that a plan may use. A path is as slow as all its links."""
     from thalweg.cost.network import way
     from thalweg.plan.options import Emulated
 
@@ -187,11 +196,16 @@ def _emulated(catalog: Catalog, plan: Plan, links: bool, jitter_s: float) -> tup
         raise UserError(f"{jitter_s} is not a duration", where="--jitter", remedy="give a number of seconds")
     if not links and not jitter_s:
         return ()
-    edges = [e for q in plan.queries for e in q.deployment.edges]
+    edges = [e for q in options.plan.queries for e in q.deployment.edges]
     used = dict.fromkeys((e.source_site, e.target_site) for e in edges if e.source_site != e.target_site)
+    if options.adapts is not Adapt.OFF:
+        used = dict.fromkeys(permutations(options.catalog.sites, 2))
     found = []
     for source, target in used:
-        latency_s, bytes_per_s = way(catalog, source, target) if links else (0.0, None)
+        try:
+            latency_s, bytes_per_s = way(options.catalog, source, target) if links else (0.0, None)
+        except UserError:  # no plan uses it, as no path leads there
+            continue
         found.append(Emulated(source, target, latency_s, bytes_per_s, jitter_s))
     return tuple(found)
 

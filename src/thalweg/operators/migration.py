@@ -31,31 +31,37 @@ def begin(before: Program, target: Program, change: int, since: int) -> Program:
 
     `since` is after all that has been read: of windows, what is alive then or later is copied.
     """
-    assert not before.starting
+    assert not before.coming
     return _Union(before, target, change, since).program()
 
 
 def ready(program: Program, said: Collection[str]) -> bool:
     """Whether all operators that have started have their windows; `said` is `Report.ready` of all batches."""
-    return all(
-        bucket_of(label, p.name) in said
-        for g in program.groups
-        for p in g.operators
-        if p.name in program.starting
-        for label in g.groups
-    )
+    return not any(True for _ in missing(program, said))
+
+
+def missing(program: Program, said: Collection[str]) -> Iterator[tuple[str, str]]:
+    """The operators that have started and lack windows: site and name."""
+    for group in program.groups:
+        for placed in group.operators:
+            if placed.name in program.starting and any(
+                bucket_of(label, placed.name) not in said for label in group.groups
+            ):
+                yield group.site, placed.name
 
 
 def commit(program: Program, moment: int) -> Program:
     """Results from this moment on come from the operators that have started, the others from the old ones."""
-    wiring = Wiring(program)
+    wiring, old = Wiring(program), program.leaving | program.ending
 
     def one(group: KeyGroup, placed: Placed) -> Placed:
         if placed.name in program.starting:
             return _since(placed, moment)
+        if placed.name in program.ending:
+            return placed
         if placed.name not in program.leaving:
             outlets = [
-                replace(o, upto=moment) if _only_for(wiring, group, o, program.leaving) else o
+                replace(o, upto=moment) if o.upto is None and _only_for(wiring, group, o, old) else o
                 for o in placed.outlets
             ]
             return replace(placed, outlets=tuple(outlets))
@@ -73,6 +79,8 @@ def commit(program: Program, moment: int) -> Program:
             starting=frozenset(),
             leaving=frozenset(),
             ending=program.ending | program.leaving,
+            change=program.coming,
+            coming=0,
         )
     )
 
@@ -83,7 +91,7 @@ def undo(program: Program) -> Program:
         replace(g, operators=tuple(p for p in g.operators if p.name not in program.starting))
         for g in program.groups
     )
-    return _tidy(replace(program, groups=groups, starting=frozenset(), leaving=frozenset()))
+    return _tidy(replace(program, groups=groups, starting=frozenset(), leaving=frozenset(), coming=0))
 
 
 def finish(program: Program, ended: Collection[str]) -> Program:
@@ -103,16 +111,17 @@ def finish(program: Program, ended: Collection[str]) -> Program:
 
 
 def step(
-    program: Program, said: Collection[str], ended: Collection[str], newest: int, *, late: bool = False
+    program: Program, said: Collection[str], ended: Collection[str], moment: int, *, late: bool = False
 ) -> tuple[Program, str]:
     """The next step of a move after a batch, if it can be taken, and which one it was.
 
-    `newest` is the greatest time that any stream has had. With `late`, a move that is not ready is given up.
+    `moment` is a time after all that has been read: the next t*. With `late`, a move that is not ready is
+    given up.
     """
     done = ""
-    if program.starting and ready(program, said):
-        program, done = commit(program, 1 + newest), "commit"
-    elif program.starting and late:
+    if program.coming and ready(program, said):
+        program, done = commit(program, moment), "commit"
+    elif program.coming and late:
         program, done = undo(program), "undo"
     return finish(program, ended), done
 
@@ -163,7 +172,9 @@ def _bare(spec: Spec) -> Spec:
             return replace(spec, begin=None)
         case KeepSpec():
             return replace(spec, copy=0, since=-NEVER)
-        case JoinSpec() | ProbeSpec():
+        case JoinSpec():
+            return replace(spec, name="", limit=None)
+        case ProbeSpec():
             return replace(spec, name="")
         case SinkSpec():
             return replace(spec, since=None)
@@ -273,6 +284,8 @@ class _Union:
             self.before.ending,
             frozenset(starting),
             frozenset(leaving),
+            self.before.change,
+            self.change,
         )
         return _tidy(program)
 

@@ -94,7 +94,8 @@ class Program:
 
     `ending` are operators of an earlier program that only finish what is on its way to them. `starting` are
     operators of a later one, which hand out nothing before they have their windows; `leaving` are those that
-    they will replace.
+    they will replace. `change` is the number of the plan in force, `coming` that of the plan that is on its
+    way, or 0.
     """
 
     groups: tuple[KeyGroup, ...]
@@ -103,6 +104,8 @@ class Program:
     ending: frozenset[str] = frozenset()
     starting: frozenset[str] = frozenset()
     leaving: frozenset[str] = frozenset()
+    change: int = 0
+    coming: int = 0
 
     @cached_property
     def by_group(self) -> Mapping[int, KeyGroup]:
@@ -245,7 +248,7 @@ class Program:
 class _File:
     """A program as it is written. One of another format is refused, as is the state that goes with it."""
 
-    format: Literal[3]
+    format: Literal[4]
     program: Program
 
 

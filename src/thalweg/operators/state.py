@@ -27,7 +27,7 @@ from thalweg.operators.spec import END, KEY, SEQ, JoinSpec, Port
 from thalweg.operators.tuples import batch_of, delta, ends_of, ints, tuples_in
 from thalweg.wire.message import dump, load, merge, pieces
 
-FORMAT: Literal[3] = 3
+FORMAT: Literal[4] = 4
 """Of programs and state. It grows when the meaning of a key word or of an entry changes."""
 
 FAN = 16

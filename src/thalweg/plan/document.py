@@ -57,6 +57,11 @@ class Plan:
     def total(self) -> float:
         return sum(q.marginal_cost for q in self.queries)
 
+    @property
+    def sites(self) -> set[str]:
+        """The sites of all operators."""
+        return {site for q in self.queries for site in q.deployment.sites}
+
     def to_json(self) -> dict[str, Any]:
         return {
             "objective": self.objective,

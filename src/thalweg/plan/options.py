@@ -79,9 +79,17 @@ class RunOptions:
     emulated: tuple[Emulated, ...] = ()
     memory: Memory | None = None
     compact: bool = True
-    adapt: Adapt = Adapt.OFF
+    adapt: Adapt | None = None
+    """None where nothing is said."""
     planning: PlanOptions = PlanOptions()
     """How another plan is to be found while the run goes on."""
+
+    @property
+    def adapts(self) -> Adapt:
+        """Who changes the plan; where nothing is said, one site does if there are several."""
+        if self.adapt is not None:
+            return self.adapt
+        return Adapt.CENTRAL if len(self.plan.sites) > 1 else Adapt.OFF
 
 
 @dataclass(frozen=True)

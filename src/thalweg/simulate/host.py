@@ -127,15 +127,18 @@ class SimulatedHost(Host):
 
     def migrate(self, compiled: Compiled, change: int) -> None:
         """Begin to move to another plan of the same queries, compiled with the number of the change."""
-        since = 1 + max(self.report.newest.values(), default=-1)
         self._unchanged = Unchanged()
-        self._set(migration.begin(self.program, compiled.program, change, since))
+        self._set(migration.begin(self.program, compiled.program, change, self._after_all))
         self._told.append((Kind.HURRY, False))
 
     def advance(self) -> None:
         """Take the next step of a move, if it can be taken."""
-        newest = max(self.report.newest.values(), default=-1)
-        self._set(migration.step(self.program, self.report.ready, self.report.ended, newest)[0])
+        self._set(migration.step(self.program, self.report.ready, self.report.ended, self._after_all)[0])
+
+    @property
+    def _after_all(self) -> int:
+        """A time after all that has been read."""
+        return 1 + max(self.report.newest.values(), default=-1)
 
     def undo(self) -> None:
         """Give up a move that has begun."""

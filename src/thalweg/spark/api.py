@@ -14,7 +14,7 @@ from thalweg.errors import UserError
 from thalweg.plan.gathered import gathered
 from thalweg.query import parse
 from thalweg.query.model import RESULT_TIME, Equality, Expr, Input, Output, Query, Window, WindowKind
-from thalweg.spark.host import compiled, fixed, flow, partitions_of, with_limit
+from thalweg.spark.host import compiled, fixed, flow, partitions_of
 from thalweg.spark.late import LateFiles
 from thalweg.spark.results import reports, result_rows, results
 from thalweg.spark.session import prepare, quiet_workers
@@ -172,7 +172,7 @@ def _run(
     live = kinds == {True}
     if memory is not None and live:
         # Nothing waits on disk: nobody would say that it may come out when the streams fall silent.
-        made = with_limit(made, memory[0], 0)
+        made = replace(made, program=made.program.limited(memory[0], 0))
     output = result_rows(made.results, schemas, packed=not live)
     hosting = replace(
         fixed(made),

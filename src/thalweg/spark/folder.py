@@ -205,5 +205,5 @@ def _identity(options: RunOptions) -> dict[str, Any]:
         "queries": {q.name: q.text for q in options.queries},
         "catalog": catalog,
         "budget": options.memory is not None,
-        "keep": options.adapt is not Adapt.OFF,
+        "keep": options.adapts is not Adapt.OFF,
     }

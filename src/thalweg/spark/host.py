@@ -18,7 +18,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
@@ -41,6 +41,7 @@ from thalweg.operators.output import Report
 from thalweg.operators.pack import WALL
 from thalweg.operators.program import Program, Unchanged
 from thalweg.plan.deployment import Deployment
+from thalweg.plan.options import Memory
 from thalweg.query.model import Query
 from thalweg.spark.calls import packer, static
 from thalweg.spark.inbox import Inbox, InboxOptions
@@ -155,6 +156,7 @@ class SparkHost(Host):
     sites: tuple[str, ...]
     spill: Path
     links: Mapping[str, Link] = field(default_factory=dict)
+    memory: Memory | None = None
 
     def __post_init__(self) -> None:
         self.programs = Programs(str(self.root / "programs"))
@@ -179,26 +181,25 @@ class SparkHost(Host):
 
     def settle(self) -> None:
         """Write down the first program. A run that goes on keeps to it, and to those that took over later."""
-        written = self.programs.first()
-        if written is None:
-            self.programs.put(0, self.compiled.program)
-        elif written != self.compiled.program.to_json():
-            if not self._differs_in_limits(written):
-                raise self._other(0)
-            self.programs.put(0, self.compiled.program)  # how large the budget is may change
-        for first in self.programs.firsts()[1:]:
+        if not self.programs.path(0).exists():
+            self._put(0, self.compiled.program)
+        for first in self.programs.firsts():
             try:
                 program = self.programs.at(first)
             except _UNREADABLE:
                 raise self._other(first) from None
+            if first == 0 and program.unlimited() != self.compiled.program:
+                raise self._other(first)
             if not {g.site for g in program.groups} <= {*self.sites}:
                 raise self._other(first)
+            if self.memory is not None:
+                self._put(first, program)  # how large the budget is may change
 
-    def _differs_in_limits(self, written: bytes) -> bool:
-        try:
-            return Program.from_json(written).unlimited() == self.compiled.program.unlimited()
-        except _UNREADABLE:
-            return False
+    def _put(self, first: int, program: Program) -> None:
+        """Write down a program; all its windows share the budget."""
+        if self.memory is not None:
+            program = program.limited(self.memory.budget, self.memory.delay)
+        self.programs.put(first, program)
 
     def _other(self, first: int) -> UserError:
         return UserError(
@@ -274,19 +275,19 @@ class SparkHost(Host):
         Where it has other queries, the next batch must be another Spark query's, on the same checkpoint.
         """
         self._check_fits(compiled)
-        if not self.has_inbox and (compiled.program.waits or compiled.program.shipments):
-            raise ValueError("another checkpoint is needed for this program: one with an inbox")
         if not self.has_inbox:  # nothing is ever on its way
-            self.programs.put(batch + 1, compiled.program)
+            self._put(batch + 1, compiled.program)
             return
         # They hear of it in the next batch. In the other order, a crash in between would leave them running.
         self._tell(Kind.END, ending=True)
-        self.programs.put(batch + 1, compiled.program.after(self.programs.at(batch), ended))
+        self._put(batch + 1, compiled.program.after(self.programs.at(batch), ended))
 
     def _check_fits(self, compiled: Compiled) -> None:
         streams = {s.stream for s in compiled.selections}
         if compiled.shape != self.compiled.shape or streams != {s.stream for s in self.compiled.selections}:
             raise ValueError("another checkpoint is needed for this program")
+        if not self.has_inbox and (compiled.program.waits or compiled.program.shipments):
+            raise ValueError("another checkpoint is needed for this program: one with an inbox")
 
     def move(self, batch: int, compiled: Compiled, change: int, since: int) -> None:
         """Begin to move to another plan of the same queries; one that has begun is given up for it.
@@ -295,9 +296,10 @@ class SparkHost(Host):
         """
         self._check_fits(compiled)
         now = migration.undo(self.programs.at(batch + 1))
+        program = migration.begin(now, compiled.program, change, since)
         self._unchanged = Unchanged()  # new readers of what is sent already hear how far it has come
         self.hurry()  # so that streams that are silent send copies as well
-        self.programs.put(batch + 1, migration.begin(now, compiled.program, change, since))
+        self._put(batch + 1, program)
 
     def advance(self, batch: int, tally: Tally, *, late: bool = False) -> str:
         """Take the next step of a move after a batch, if it can be taken; with `late`, give it up instead.
@@ -305,10 +307,9 @@ class SparkHost(Host):
         Returns what has been done: `commit`, `undo`, or nothing.
         """
         before = self.programs.at(batch)
-        newest = max(tally.newest.values(), default=-1)
-        program, done = migration.step(before, tally.ready, tally.ended, newest, late=late)
+        program, done = migration.step(before, tally.ready, tally.ended, tally.after_all, late=late)
         if program is not before:
-            self.programs.put(batch + 1, program)
+            self._put(batch + 1, program)
         return done
 
     def renew(self, compiled: Compiled) -> None:
@@ -344,8 +345,3 @@ class SparkHost(Host):
         control = self.exchanges.over(CONTROL)
         with self._telling:  # the run and its batches tell from threads of their own
             control.publish(control.last(), [Parcel(int(ending), kind, 0, None, 0)])
-
-
-def with_limit(compiled: Compiled, budget: int, delay: int) -> Compiled:
-    """The same, with a limit to the memory of its windows."""
-    return replace(compiled, program=compiled.program.limited(budget, delay))

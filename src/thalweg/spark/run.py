@@ -3,43 +3,34 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import shutil
 import signal
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, Observation, SparkSession
 
-from thalweg.adapt.decide import Decider
-from thalweg.compile.compiler import Compiled
 from thalweg.errors import RunError, Stopped, UserError
-from thalweg.exchange.disk import NEW_FOLDER
-from thalweg.exchange.links import Link
-from thalweg.exchange.parcel_file import Edge
 from thalweg.files import write_text
 from thalweg.operators.output import Report
-from thalweg.plan.document import Plan
 from thalweg.plan.options import Adapt, Progress, Reporter, RunOptions
-from thalweg.query import parse
 from thalweg.query.model import Query
 from thalweg.spark.adapting import Adapting
 from thalweg.spark.error_messages import in_our_words
 from thalweg.spark.folder import Folder
-from thalweg.spark.host import SparkHost, compiled, with_limit
 from thalweg.spark.late import LateFiles
+from thalweg.spark.plans import Plans, as_begun
 from thalweg.spark.results import ResultRows, reports, result_rows, results
 from thalweg.spark.session import has_ended, session
 from thalweg.spark.session import stop as stop_session
 from thalweg.spark.sinks.parquet import ResultFiles
-from thalweg.spark.streams import SourceLogs, check_names, empty_files, info_of, live, schema_of
+from thalweg.spark.streams import SourceLogs, check_names, empty_files, live, schema_of
 from thalweg.spark.tally import Tally
 
 
@@ -112,34 +103,12 @@ def _run(options: RunOptions, reporter: Reporter, folder: Folder, stop: _Stop) -
             settled["partitions"] = spark.sparkContext.defaultParallelism
             folder.settle(settled)
         spark.conf.set("spark.sql.shuffle.partitions", str(settled["partitions"]))
-        options = _as_begun(options, folder, reporter)
+        options = as_begun(options, folder, reporter)
         return _Run(options, reporter, folder, spark, stop, begun, settled).run()
     except (PySparkException, Py4JJavaError) as error:
         raise in_our_words(error, _named(options.queries)) from error
     finally:
         stop_session(spark)
-
-
-def _as_begun(options: RunOptions, folder: Folder, reporter: Reporter) -> RunOptions:
-    """A run that goes on keeps to the plan it began with; a planner with more or less time finds another."""
-    path = folder.path / "plan.json"
-    if not path.exists():
-        write_text(path, json.dumps(options.plan.document(), indent=1))
-        return options
-    plan = _own_plan(path)
-    plan.check_is_of(options.queries, str(path))
-    plan.check_fits(options.catalog, str(path))
-    if [q.deployment for q in plan.queries] != [q.deployment for q in options.plan.queries]:
-        reporter.message(f"goes on by the plan it began with, which is in {path}")
-    return replace(options, plan=plan)
-
-
-def _own_plan(path: Path) -> Plan:
-    """A plan that the run has written down. Another one would not fit its state."""
-    try:
-        return Plan.load(path)
-    except UserError as error:
-        raise UserError(error.what, where=error.where, remedy=NEW_FOLDER) from None
 
 
 class _Changed(Exception):  # noqa: N818 (no error)
@@ -158,7 +127,6 @@ class _Run:
     earlier_s: float = 0.0
     failed: Exception | None = None
     writing: int = 0
-    generation: int = 0
     warned: bool = False
     adapting: Adapting | None = None
     waiting: dict[str, float] = field(default_factory=dict)
@@ -168,14 +136,19 @@ class _Run:
         streams = self.options.catalog.streams
         names = sorted({i.stream for q in self.options.queries for i in q.inputs})
         self.schemas = {name: schema_of(streams[name]) for name in names}
-        self.queries: Sequence[Query] = self.options.queries
-        self.host = self._host()
+        self.plans = Plans(self.spark, self.options, self.folder, self.settled, self.schemas)
+        self.host = self.plans.host
         self.source_logs = SourceLogs(self.folder.checkpoint)
         self.late = LateFiles(self.folder.path / "late", self.schemas)
-        self._renewed(self.folder.next_batch)
-        self.adapting = self._adapting() if self.settled.get("keep") else None
-        if self.adapting is None and self.options.adapt is not Adapt.OFF:
-            self.reporter.warn("the run was begun with --adapt off, so its plan stays as it is")
+        self.adapting = self._adapting()
+        try:
+            return self._to_the_end(names)
+        finally:
+            if self.adapting is not None:
+                self.adapting.close()
+
+    def _to_the_end(self, names: Sequence[str]) -> dict[str, Any]:
+        streams = self.options.catalog.streams
         self._prepare_output()
         (self.folder.path / "late").mkdir(exist_ok=True)
         self.earlier_s = (self.folder.metrics() or {}).get("elapsed_s", 0.0)
@@ -197,28 +170,15 @@ class _Run:
         if finished:
             shutil.rmtree(self.folder.spill, ignore_errors=True)
         self.reporter.close()
-        if self.adapting is not None:
-            self.adapting.close()
         return metrics
 
-    def _adapting(self) -> Adapting:
-        """What changes the plan; a run that goes on keeps to where it has come."""
-        plan = self.options.plan
-        by_nodes = self.options.adapt is Adapt.DISTRIBUTED
-        decider = Decider(
-            self.queries, self.options.planning, plan, plan, self.options.catalog, by_nodes=by_nodes
-        )
-        return Adapting.of(
-            self.host,
-            self.folder.own,
-            decider,
-            self.folder.next_batch,
-            plan_of=self.folder.plan_of,
-            declared=self.options.catalog,
-            begin=self.switch,
-            say=self.reporter.message,
-            **({"every_s": math.inf} if self.options.adapt is Adapt.OFF else {}),
-        )
+    def _adapting(self) -> Adapting | None:
+        """What changes the plan, and completes what an earlier run has begun to change."""
+        if self.plans.keeps:
+            return Adapting.of(self.plans, self.folder, self.options, self.reporter.message)
+        if self.options.adapt not in (None, Adapt.OFF):
+            self.reporter.warn("the run was begun with --adapt off, so its plan stays as it is")
+        return None
 
     def _end_streams(self) -> None:
         """Nothing is read after this, in a later run either: whatever comes after the end would be late."""
@@ -234,87 +194,6 @@ class _Run:
                     + (f", as were {len(found) - 1} more files" if len(found) > 1 else "")
                     + "; what is written into a file later is not read: write it elsewhere, then rename it"
                 )
-
-    def _compiled(self, plan: Plan, queries: Sequence[Query], **more: Any) -> Compiled:
-        memory = self.options.memory
-        infos = [info_of(self.options.catalog.streams[name]) for name in self.schemas]
-        at = {name: self.options.catalog.streams[name].site for name in self.schemas}
-        planned = list(zip(queries, (q.deployment for q in plan.queries), strict=True))
-        made = compiled(
-            self.spark,
-            planned,
-            infos,
-            self.schemas,
-            at,
-            keep_late=True,
-            keep=self.settled.get("keep", False),
-            **more,
-        )
-        return made if memory is None else with_limit(made, memory.budget, memory.delay)
-
-    def _host(self) -> SparkHost:
-        """What runs the plan."""
-        made = self._compiled(self.options.plan, self.queries)
-        links = {
-            Edge(e.source, e.target).name: Link(e.latency_s, e.bytes_per_s, e.jitter_s)
-            for e in self.options.emulated
-        }
-        sites = tuple(self.options.catalog.sites)
-        host = SparkHost(
-            self.spark, made, self.folder.own, self.settled["run"], sites, self.folder.spill, links
-        )
-        host.settle()
-        host.check(self.folder.tally().sent)
-        return host
-
-    def switch(self, batch: int, plan: Plan) -> int:
-        """Let another plan, also of other queries, take over after a batch that has just been published.
-
-        Returns the number of the change.
-        """
-        tally, host, queries = self.folder.tally(), self.host, self._asked(plan)
-        change = host.generation(batch) + 1
-        made = self._compiled(
-            plan,
-            queries,
-            numbers=host.numbers(queries),
-            shape=host.compiled.shape,
-            begin=self._progress(tally),
-            generation=change,
-        )
-        plan.save(self.folder.plan_of(batch + 1))
-        if queries is self.queries and self.settled.get("keep"):
-            host.move(batch, made, change, 1 + max(tally.newest.values()))
-        else:
-            host.switch(batch, made, tally.ended)
-        return change
-
-    def _progress(self, tally: Tally) -> dict[str, list[list[int]]]:
-        """How far the streams have come: as their sources say, or by their greatest times."""
-        streams = self.options.catalog.streams
-        return {s: [[t - streams[s].lateness], [0]] for s, t in tally.newest.items()} | tally.progress
-
-    def _asked(self, plan: Plan) -> Sequence[Query]:
-        """The queries of a plan: those that run now, where it is of the same ones."""
-        if [(q.query, q.text) for q in plan.queries] == [(q.name, q.text) for q in self.queries]:
-            return self.queries
-        schemas = self.options.catalog.schemas
-        return [parse(q.text, name=q.query, schemas=schemas) for q in plan.queries]
-
-    def _renewed(self, batch: int) -> bool:
-        """Take on what the programs up to this batch ask; whether another Spark query is needed for it."""
-        firsts, before = self.host.programs.firsts(), self.queries
-        for generation in range(self.generation + 1, self.host.generation(batch) + 1):
-            self.generation = generation
-            if not (path := self.folder.plan_of(firsts[generation])).exists():
-                continue  # a further step on the way to the plan before
-            plan = _own_plan(path)
-            queries = self._asked(plan)
-            if queries is not self.queries:
-                shape, numbers = self.host.compiled.shape, self.host.numbers(queries)
-                self.host.renew(self._compiled(plan, queries, shape=shape, numbers=numbers))
-                self.queries = queries
-        return self.queries is not before
 
     def _prepare_output(self) -> None:
         plans = self.host.results
@@ -380,7 +259,7 @@ class _Run:
 
     def _sink(self, flow: DataFrame, batch: int) -> None:
         try:
-            if self._renewed(batch):
+            if self.plans.renewed(batch):
                 raise _Changed  # nothing has been done for this batch yet; the next Spark query does it
             self.source_logs.check()
             self._publish(flow, batch)

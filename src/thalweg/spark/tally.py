@@ -101,6 +101,11 @@ class Tally:
         return self.before.plus(self.last)
 
     @property
+    def after_all(self) -> int:
+        """A time after all that has been read."""
+        return 1 + max(self.newest.values(), default=-1)
+
+    @property
     def read(self) -> int:
         """The rows that the last batch has read."""
         return sum(self.last.read.values())
