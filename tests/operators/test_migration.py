@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from tests.operators.test_program import PLANNERS, Run, maker
@@ -27,7 +30,13 @@ from tests.simulate.sites_cases import (
     sql_of,
     table,
 )
+from thalweg.kernel.window import NEVER
 from thalweg.operators import migration
+from thalweg.operators.event_time import Arrived, Ends
+from thalweg.operators.keeper import Keeper
+from thalweg.operators.source import end_of
+from thalweg.operators.spec import SEQ, START, KeepSpec
+from thalweg.operators.state import Ledger, MemoryStore
 from thalweg.oracle import reference
 from thalweg.plan.options import Objective, PlanOptions
 from thalweg.planners.table import Session, planner
@@ -291,3 +300,40 @@ def test_only_the_windows_that_move_are_sent_and_only_what_is_alive_of_them() ->
         ("n0", "n1"): alive["a"],
         ("n2", "n1"): alive["c"],
     }
+
+
+@pytest.mark.parametrize("then", ["optimal", "sequences"])
+def test_operators_that_have_ended_leave_no_tuples_in_the_store(then: str) -> None:
+    run = moving(Case(seed=4), "simple", then)
+    old = set(run.host.program.leaving)
+    assert old
+    while run.host.program.coming:
+        run.host.batch({}, run.host.waiting)
+        run.host.advance()
+    run.host.end()
+    run.host.batch({}, run.host.waiting)
+    run.host.drain()
+    run.host.advance()
+    assert not run.host.program.ending
+    for store in run.host.stores.values():
+        for name, said in json.loads(store[0])["of"].items():
+            assert name not in old or not said["entries"]
+
+
+def test_a_keeper_rewrites_only_entries_whose_ends_are_learnt() -> None:
+    """A long window keeps many tuples; a short one of rows of the same stream learns a few ends a call."""
+    spec = KeepSpec("s", span=10**9, rows=(2,))
+    store = MemoryStore()
+    for n in range(8):
+        ledger = Ledger(store)
+        arrived = Arrived.of(1)
+        seq = np.arange(10 * n, 10 * n + 10)
+        columns = {START: seq, SEQ: seq, end_of(2): np.full(10, NEVER)}
+        arrived.ports[0].tuples = [pa.record_batch({name: pa.array(v) for name, v in columns.items()})]
+        if n:
+            arrived.ends = [Ends("2", 10 * n - 10, np.arange(10 * n - 8, 10 * n + 2))]
+        before = dict(store)
+        list(Keeper(spec).call(arrived, ledger.page("keeper")))
+        ledger.save()
+        kept = [key for key in before if key and before[key] == store.get(key)]
+        assert len(kept) == max(0, n - 1)

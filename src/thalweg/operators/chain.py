@@ -84,9 +84,10 @@ class _Call:
             self._deliver(message)
         for placed in self.group.operators:
             arrived = self.arrived.pop(placed.name, None)
-            if arrived is None:
+            if arrived is None or ledger.has_ended(placed.name):
                 continue
             arrived.wall = self.wall
+            ended = False
             for out in self._operate(placed, arrived, ledger.page(placed.name)):
                 if isinstance(out, Report):
                     self.report.add(out)
@@ -96,20 +97,24 @@ class _Call:
                 elif isinstance(out, Results):
                     yield out
                 else:
-                    if isinstance(out, Bound):
-                        self._note(placed, out)
+                    if isinstance(out, Bound) and self._note(placed, out):
+                        ended = True
                     for outlet in placed.outlets:
                         yield from self._send(outlet, out)
+            if ended:
+                ledger.end(placed.name)
         ledger.save()
         yield self.report
 
-    def _note(self, placed: Placed, bound: Bound) -> None:
-        """Whether an operator has its windows, as its bound says, or has ended."""
+    def _note(self, placed: Placed, bound: Bound) -> bool:
+        """Report that an operator has its windows, as its bound says, or has ended; whether it has ended."""
         bucket = bucket_of(self.label, placed.name)
         if bound.time > -NEVER and placed.name in self.program.starting:
             self.report.add(Report(ready=[bucket]))
-        if bound.time >= NEVER and placed.name in self.program.ending:
-            self.report.add(Report(ended=[bucket]))
+        if bound.time < NEVER or placed.name not in self.program.ending:
+            return False
+        self.report.add(Report(ended=[bucket]))
+        return True
 
     def _of(self, placed: Placed) -> Arrived:
         if placed.name not in self.arrived:

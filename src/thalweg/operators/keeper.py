@@ -25,13 +25,17 @@ from thalweg.wire.message import merge, pieces
 
 
 class Kept(NamedTuple):
-    """An entry: the last moment of its tuples, its rows and bytes, and how often it was merged."""
+    """An entry: the last moment of its tuples, its bytes, and how often it was merged.
+
+    `first` and `last` are the positions of its tuples in the stream, where windows of rows need them.
+    """
 
     key: int
     end: int
-    rows: int
     size: int
     level: int = 0
+    first: int = 0
+    last: int = 0
 
 
 class Keeper:
@@ -59,11 +63,13 @@ class Keeper:
         for batch in (*own.past, *own.tuples):
             self._put(page, entries, batch)
         if arrived.ends:
-            self._learn(page, entries, arrived.ends, newest)
-        entries = self._expired(page, entries, newest)
-        self._merge(page, entries)
+            entries = self._learnt(page, entries, arrived.ends)
         progress = Progress(record.get("bounds", [-NEVER]))
         progress.advance(0, own.bounds)
+        if newest < progress.bounds[0] < NEVER:  # other buckets had tuples since
+            newest = progress.bounds[0]
+        entries = self._expired(page, entries, newest)
+        self._merge(page, entries)
         if progress.bounds[0] > -NEVER or own.heard:
             yield Bound(progress.bounds[0], max(own.wall, arrived.wall))
         page.write({"copy": spec.copy, "kept": entries, "newest": newest, "bounds": progress.bounds})
@@ -86,9 +92,11 @@ class Keeper:
 
     def _put(self, page: Page, entries: list[Kept], batch: pa.RecordBatch, level: int = 0) -> None:
         for part in pieces(batch, SEGMENT_BYTES):
-            entries.append(
-                Kept(page.put(part), int(self._ends(part).max()), part.num_rows, part.nbytes, level)
-            )
+            kept = Kept(page.put(part), int(self._ends(part).max()), part.nbytes, level)
+            if self.spec.rows:
+                seq = ints(part, SEQ)
+                kept = kept._replace(first=int(seq.min()), last=int(seq.max()))
+            entries.append(kept)
 
     def _expired(self, page: Page, entries: list[Kept], newest: int) -> list[Kept]:
         """What is left when all is dropped that was dead before the newest tuple.
@@ -115,20 +123,28 @@ class Keeper:
             del entries[-FAN:]
             self._put(page, entries, batch, last[0].level + 1)
 
-    def _learn(self, page: Page, entries: list[Kept], learnt: list[Ends], newest: int) -> None:
-        """Write newly learnt ends of windows of rows; such windows are small, and are written anew."""
-        if not entries:
-            return
-        batch = merge([page.fetch(e.key) for e in entries])
+    def _learnt(self, page: Page, entries: list[Kept], learnt: list[Ends]) -> list[Kept]:
+        """The entries with newly learnt ends of windows of rows; those with such tuples are written anew."""
+        found: list[Kept] = []
         for entry in entries:
-            page.remove(entry.key)
-        entries.clear()
-        for one in learnt:
-            column = end_of(int(one.window))
-            if column not in batch.schema.names:
+            own = [e for e in learnt if e.first <= entry.last and e.first + len(e.moments) > entry.first]
+            if not own:
+                found.append(entry)
                 continue
-            seq, ends = ints(batch, SEQ), ints(batch, column).copy()
-            hit = (seq >= one.first) & (seq < one.first + len(one.moments))
-            ends[hit] = np.minimum(ends[hit], one.moments[seq[hit] - one.first])
-            batch = batch.set_column(batch.schema.names.index(column), column, pa.array(ends))
-        self._put(page, entries, batch.filter(pa.array(self._ends(batch) >= newest)))
+            batch = page.fetch(entry.key)
+            page.remove(entry.key)
+            for one in own:
+                batch = _with_ends(batch, one)
+            self._put(page, found, batch, entry.level)
+        return found
+
+
+def _with_ends(batch: pa.RecordBatch, learnt: Ends) -> pa.RecordBatch:
+    """Tuples with the ends of their windows of rows as far as they are known now."""
+    column = end_of(int(learnt.window))
+    if column not in batch.schema.names:
+        return batch
+    seq, ends = ints(batch, SEQ), ints(batch, column).copy()
+    hit = (seq >= learnt.first) & (seq < learnt.first + len(learnt.moments))
+    ends[hit] = np.minimum(ends[hit], learnt.moments[seq[hit] - learnt.first])
+    return batch.set_column(batch.schema.names.index(column), column, pa.array(ends))

@@ -79,6 +79,15 @@ class Ledger:
             for key in self._of.pop(name)["entries"]:
                 self._store.remove(key)
 
+    def end(self, operator: str) -> None:
+        """An operator of an earlier program has put out all it will. It may never be called again."""
+        for key in self._of[operator]["entries"]:
+            self._store.remove(key)
+        self._of[operator] = {"record": {}, "entries": [], "ended": True}
+
+    def has_ended(self, operator: str) -> bool:
+        return "ended" in self._of.get(operator, ())
+
     def save(self) -> None:
         said = {"format": FORMAT, "next": self._next, "of": self._of}
         self._store.put(0, json.dumps(said, separators=(",", ":")).encode())
