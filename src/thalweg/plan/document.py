@@ -57,6 +57,11 @@ class Plan:
     def total(self) -> float:
         return sum(q.marginal_cost for q in self.queries)
 
+    @property
+    def planner(self) -> str:
+        """The planner of the queries, or all of them if there are several."""
+        return ", ".join(dict.fromkeys(q.planner for q in self.queries))
+
     def to_json(self) -> dict[str, Any]:
         return {
             "objective": self.objective,

@@ -22,6 +22,7 @@ from thalweg.catalog.model import Catalog
 from thalweg.errors import UserError
 from thalweg.files import write_text
 from thalweg.plan.document import Plan
+from thalweg.plan.options import PlanInForce
 from thalweg.spark.host import SparkHost
 from thalweg.spark.tally import Tally
 
@@ -155,9 +156,9 @@ class Adapting:
             self.say(f"stays with its plan: after {self.patience_s:g} s some windows were not copied")
 
     @property
-    def changes(self) -> int:
-        """How often the plan has changed."""
-        return sum(r.outcome == "done" for r in self.history.records)
+    def in_force(self) -> PlanInForce:
+        """The plan in force and its last change, for the progress of the run."""
+        return self.history.in_force(self.decider.plan)
 
     def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
