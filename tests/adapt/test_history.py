@@ -10,6 +10,8 @@ import pytest
 
 from thalweg.adapt.history import History, Record
 from thalweg.cli.main import invoke
+from thalweg.plan.document import Plan
+from thalweg.plan.options import PlanChange, PlanInForce
 from thalweg.report.changes import figure
 
 ONE = Record(
@@ -42,6 +44,22 @@ def test_a_repeated_batch_replaces_what_it_had_begun(tmp_path: Path) -> None:
     history.add(MOVE)
     history.add(replace(MOVE, reason="another"))
     assert [r.reason for r in history.records] == ["another"]
+
+
+def test_the_plan_in_force_costs_what_the_last_decision_said(tmp_path: Path) -> None:
+    history = History(tmp_path / "changes.json")
+    plan = Plan("bytes", ())
+    assert history.in_force(plan) == PlanInForce("", 0.0, "bytes/s between sites")
+    history.add(ONE)
+    assert (history.in_force(plan).cost, history.in_force(plan).last) == (100.0, None)
+    history.add(MOVE)
+    moving = PlanChange(MOVE.at, "saves 50% of the cost", ("a rate: 1, now 2",), "moving")
+    assert history.in_force(plan) == PlanInForce("", 100.0, "bytes/s between sites", 0, moving)
+    history.change(3, outcome="done")
+    done = replace(moving, outcome="done")
+    assert history.in_force(plan) == PlanInForce("", 50.0, "bytes/s between sites", 1, done)
+    history.add(replace(ONE, at=MOVE.at + 60, cost_before=55.0))
+    assert history.in_force(plan) == PlanInForce("", 55.0, "bytes/s between sites", 1, done)
 
 
 @pytest.fixture

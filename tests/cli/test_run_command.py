@@ -4,13 +4,14 @@ import dataclasses
 import io
 import json
 import sys
+import time
 import types
 
 import pytest
 from rich.console import Console
 
 from thalweg.cli.progress import Lines, Live, Silent, line, reporter, table
-from thalweg.plan.options import Progress, Shipped
+from thalweg.plan.options import PlanChange, PlanInForce, Progress, Shipped
 
 RUN = ("run", "q.sql", "--catalog", "catalog.yaml", "--out", "out")
 METRICS = {
@@ -128,17 +129,48 @@ def test_a_run_at_one_site_draws_nothing(folder, thalweg, runs):
     assert not list((folder / "out").iterdir())
 
 
+def on_terminal(shown):
+    out = io.StringIO()
+    Console(file=out, width=100).print(table(shown))
+    return out.getvalue()
+
+
 def test_what_goes_between_sites_is_shown_beside_the_central_plan():
     ways = tuple(Shipped("n1", f"m{n}", n, 1000 * n, 1500 * n) for n in range(8))
     shown = dataclasses.replace(progress(1), shipped=ways, central_bytes=280_000)
     text = line(shown)
     assert "; shipped 28 kB (42 kB), 10.0 times less than the 280 kB centrally: n1 to m7 7 kB" in text
     assert text.endswith("n1 to m4 4 kB (6 kB), 4 others 6 kB (9 kB)")
-    out = io.StringIO()
-    Console(file=out, width=80).print(table(shown))
+    shown_live = on_terminal(shown)
     for part in ("n1 to m7", "10.5 kB", "4 others", "together", "280 kB", "10.0 times less"):
-        assert part in out.getvalue()
+        assert part in shown_live
     assert "shipped" not in line(progress(1))
+
+
+def test_a_run_that_adapts_shows_its_plan_and_the_last_change():
+    plan = PlanInForce("pmjoin", 1234.5, "bytes/s between sites")
+    assert line(dataclasses.replace(progress(1), plan=plan)).endswith(
+        "; plan by pmjoin, 1,234.5 bytes/s between sites, 0 changes"
+    )
+    change = PlanChange(time.time() - 300, "saves 61% of the cost", ("[a] rate: 9, now 2",), "moving")
+    for outcome, changes, shown in (
+        ("moving", 0, "0 changes; the last 5.0 min ago, on its way: saves 61% of the cost"),
+        ("done", 1, "1 change; the last 5.0 min ago: saves 61% of the cost"),
+        ("undone", 2, "2 changes; the last 5.0 min ago, undone: saves 61% of the cost"),
+    ):
+        last = dataclasses.replace(change, outcome=outcome)
+        moved = dataclasses.replace(progress(1), plan=dataclasses.replace(plan, changes=changes, last=last))
+        assert line(moved).endswith(f", {shown} ([a] rate: 9, now 2)")
+    ways = (Shipped("n1", "n2", 1, 1000, 1500),)
+    text = on_terminal(dataclasses.replace(moved, shipped=ways, central_bytes=280_000))
+    for part in (
+        "plan         pmjoin, 1,234.5 bytes/s between sites, 2 changes",
+        "last change  5.0 min ago, undone: saves 61% of the cost ([a] rate: 9, now 2)",
+        "n1 to n2",
+    ):
+        assert part in text
+    assert "last change  none" in on_terminal(dataclasses.replace(progress(1), plan=plan))
+    assert "last change" not in on_terminal(progress(1)) + line(progress(1))
 
 
 def test_a_saved_plan_is_used_if_it_is_of_these_queries(folder, thalweg, runs):

@@ -20,9 +20,9 @@ from tests.operators.one_site import (
 )
 from thalweg.errors import UserError
 from thalweg.operators.event_time import Arrived
-from thalweg.operators.output import Bound
+from thalweg.operators.output import Bound, Report
 from thalweg.operators.source import Source
-from thalweg.operators.spec import SourceSpec, Watched
+from thalweg.operators.spec import START, SourceSpec, Watched
 from thalweg.operators.state import Ledger, MemoryStore
 from thalweg.query.model import Input, Window, WindowKind
 
@@ -105,3 +105,16 @@ def test_a_stream_is_idle_by_what_its_source_hears_not_by_other_messages_of_the_
             out = list(Source(spec).call(arrived, ledger.page("s")))
         bounds.append([one.time for one in out if isinstance(one, Bound)])
     assert bounds == [[10], [10]]
+
+
+def test_late_tuples_do_not_change_the_rate_that_a_stream_is_seen_to_have() -> None:
+    source, ledger, sketches = Source(SourceSpec("s", 0, observed=(("k", "k"),))), Ledger(MemoryStore()), []
+    for times in ([100, 200], [1, 300, 400]):
+        arrived = Arrived.of(1)
+        columns = {START: pa.array(times), "k": pa.array([7] * len(times))}
+        arrived.ports[0].tuples = [pa.record_batch(columns)]
+        arrived.ports[0].count = len(times)
+        arrived.ports[0].hear(0, 0, max(times))
+        out = list(source.call(arrived, ledger.page("s")))
+        sketches += [one.sketches["s"] for one in out if isinstance(one, Report) and one.sketches]
+    assert [(s["count"], s["first"], s["last"]) for s in sketches] == [(2, 100, 200), (2, 300, 400)]

@@ -114,7 +114,7 @@ def test_moves_in_the_batch_after_the_decision(adapting):
     assert coming(adapting, 2) == 1
     (record,) = adapting.history.records
     assert (record.outcome, record.change, record.first) == ("moving", 1, 2)
-    assert adapting.changes == 0
+    assert adapting.history.changes == 0
 
 
 def test_does_not_move_while_nothing_is_read(adapting):
@@ -137,7 +137,7 @@ def test_moves_when_all_have_their_windows(adapting):
     assert not coming(adapting, 4)
     assert adapting.plans.host.programs.at(4).change == 1
     (record,) = adapting.history.records
-    assert (record.outcome, record.moment, adapting.changes) == ("done", 101, 1)
+    assert (record.outcome, record.moment, adapting.history.changes) == ("done", 101, 1)
     # The old operators have not ended: no further change yet.
     after(adapting, 4)
     after(adapting, 5)

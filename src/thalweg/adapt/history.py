@@ -9,8 +9,11 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 
 from thalweg.adapt.decide import Decision
+from thalweg.cost.objectives import MODELS
 from thalweg.errors import UserError
 from thalweg.files import write_text
+from thalweg.plan.document import Plan
+from thalweg.plan.options import PlanChange, PlanInForce
 
 WITHOUT = "remove it; the run goes on without"
 """What to do with a damaged file that only tells what was."""
@@ -87,6 +90,24 @@ class History:
 
     def record(self, change: int) -> Record | None:
         return next((r for r in self.records if r.change == change), None)
+
+    def in_force(self, plan: Plan) -> PlanInForce:
+        """The plan in force, with its cost by the last decision, and the last change of plan."""
+        last = self.records[-1] if self.records else None
+        cost = plan.total if last is None else last.cost_after if last.outcome == "done" else last.cost_before
+        change = next((r for r in reversed(self.records) if r.outcome != "declined"), None)
+        return PlanInForce(
+            plan.planner,
+            cost,
+            MODELS[plan.objective].unit,
+            self.changes,
+            None if change is None else PlanChange(change.at, change.reason, change.moved, change.outcome),
+        )
+
+    @property
+    def changes(self) -> int:
+        """How often the plan has changed."""
+        return sum(r.outcome == "done" for r in self.records)
 
     def _save(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)

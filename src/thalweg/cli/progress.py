@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from thalweg.plan.options import Progress, Reporter, Shipped
-from thalweg.report.texts import saving, volume
+from thalweg.plan.options import PlanChange, PlanInForce, Progress, Reporter, Shipped
+from thalweg.report.texts import number, saving, volume
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -133,6 +133,7 @@ def line(progress: Progress) -> str:
         f"batch {progress.batch:,}: {progress.input_rows:,} rows in, {progress.output_rows:,} out, "
         f"{progress.late_rows:,} late, {progress.rows_per_s:,.0f} rows/s, event time {_lag(progress)}, "
         f"state {_state(progress)}, {progress.elapsed_s:,.1f} s"
+        + (f"; {plan_line(progress.plan, time.time())}" if progress.plan else "")
         + (f"; {shipped_line(progress.shipped, progress.central_bytes)}" if progress.shipped else "")
     )
 
@@ -140,6 +141,30 @@ def line(progress: Progress) -> str:
 def _state(progress: Progress) -> str:
     disk = f" and {size(progress.disk_bytes)} on disk" if progress.disk_bytes else ""
     return f"{progress.state_rows:,} rows in {size(progress.state_bytes)}{disk}"
+
+
+def plan_line(plan: PlanInForce, now: float) -> str:
+    """The plan in force and its last change in one line; `now` is in seconds since 1970.
+
+    >>> change = PlanChange(100.0, "saves 60%", ("a rate: 9, now 2", "b rate: 2, now 9"), "done")
+    >>> plan_line(PlanInForce("optimal", 1200.0, "bytes/s", 1, change), 112.0)
+    'plan by optimal, 1,200 bytes/s, 1 change; the last 12.0 s ago: saves 60% (a rate: 9, now 2; 1 more)'
+    """
+    return f"plan by {_plan(plan)}{f'; the last {_change(plan.last, now)}' if plan.last else ''}"
+
+
+def _plan(plan: PlanInForce) -> str:
+    """The planner of a plan, its cost, and how many changes led to it."""
+    changes = f"{plan.changes:,} {'change' if plan.changes == 1 else 'changes'}"
+    return f"{plan.planner}, {number(plan.cost)} {plan.unit}, {changes}"
+
+
+def _change(change: PlanChange, now: float) -> str:
+    """When a change was decided, why, and whether it is still on its way or was undone."""
+    state = {"moving": ", on its way", "undone": ", undone"}.get(change.outcome, "")
+    moved = change.moved[:1] + ((f"{len(change.moved) - 1} more",) if len(change.moved) > 1 else ())
+    why = f"{change.reason} ({'; '.join(moved)})" if moved else change.reason
+    return f"{span(max(0.0, now - change.at))} ago{state}: {why}"
 
 
 def shipped_line(shipped: Sequence[Shipped], central: int) -> str:
@@ -175,9 +200,24 @@ def table(progress: Progress) -> RenderableType:
         ("elapsed", f"{progress.elapsed_s:,.1f} s"),
     ):
         rows.add_row(name, value)
-    if not progress.shipped:
-        return rows
-    return Group(rows, "", _live_ways(progress.shipped, progress.central_bytes))
+    parts: list[RenderableType] = [rows]
+    if progress.plan:
+        parts += ["", _live_plan(progress.plan)]
+    if progress.shipped:
+        parts += ["", _live_ways(progress.shipped, progress.central_bytes)]
+    return Group(*parts)
+
+
+def _live_plan(plan: PlanInForce) -> Table:
+    from rich.markup import escape
+    from rich.table import Table
+
+    rows = Table.grid(padding=(0, 2))
+    rows.add_column(style="dim", no_wrap=True)
+    rows.add_column()
+    rows.add_row("plan", escape(_plan(plan)))
+    rows.add_row("last change", escape(_change(plan.last, time.time())) if plan.last else "none")
+    return rows
 
 
 def _live_ways(shipped: Sequence[Shipped], central: int) -> Table:

@@ -45,7 +45,7 @@ class Source:
             for part in (*own.aside, *late):
                 yield Late(spec.stream, part.num_rows, self._kept(part))
             if spec.observed and own.count:
-                yield Report(sketches={spec.stream: self._sketch(own)})
+                yield Report(sketches={spec.stream: self._sketch(own, progress.bounds[0])})
         self._advance(progress, walls, arrived)
         bound = progress.bounds[0]
         memo.facts |= {"bounds": progress.bounds, "walls": walls}
@@ -86,10 +86,15 @@ class Source:
         idle = [stream.idle for stream in streams]
         progress.bounds[0] = past_idle(progress.bounds, walls, idle, now)
 
-    def _sketch(self, own: Arrivals) -> dict[str, Any]:
-        """What the tuples of a call are like, also of those that no query wants."""
+    def _sketch(self, own: Arrivals, bound: int) -> dict[str, Any]:
+        """What the tuples of a call are like, also of those that no query wants.
+
+        Late tuples would stretch the span of times, by which a rate is known.
+        """
         sketch = Sketch()
-        for batch in (*own.tuples, *own.rest):
+        for arrived in (*own.tuples, *own.rest):
+            in_time = ints(arrived, START) >= bound
+            batch = arrived if in_time.all() else arrived.filter(pa.array(in_time))
             there = [(f, c) for f, c in self.spec.observed if f in batch.schema.names]
             columns = {column: batch.column(field) for field, column in there}
             sketch.update(columns, ints(batch, START), [k for k in self.spec.keys if k in columns])

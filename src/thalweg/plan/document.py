@@ -62,6 +62,11 @@ class Plan:
         """The sites of all operators."""
         return {site for q in self.queries for site in q.deployment.sites}
 
+    @property
+    def planner(self) -> str:
+        """The planner of the queries, or all of them if there are several."""
+        return ", ".join(dict.fromkeys(q.planner for q in self.queries))
+
     def to_json(self) -> dict[str, Any]:
         return {
             "objective": self.objective,

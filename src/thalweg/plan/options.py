@@ -109,10 +109,35 @@ class Shipped:
 
 
 @dataclass(frozen=True)
+class PlanChange:
+    """A change of a run's plan: when it was decided, in seconds since 1970, and why.
+
+    `moved` are the statistics that had changed. `outcome` is `moving`, `done` or `undone`.
+    """
+
+    at: float
+    reason: str
+    moved: tuple[str, ...]
+    outcome: str
+
+
+@dataclass(frozen=True)
+class PlanInForce:
+    """The plan of a run that adapts: its planner, and its cost by the statistics of the last decision."""
+
+    planner: str
+    cost: float
+    unit: str
+    changes: int = 0
+    last: PlanChange | None = None
+
+
+@dataclass(frozen=True)
 class Progress:
     """How far a run has come after a batch; rows and bytes are totals since the start.
 
-    `central_bytes` is the payload that shipping every stream whole to one site would have taken.
+    `central_bytes` is the payload that shipping every stream whole to one site would have taken. `plan` is
+    None if the plan does not change.
     """
 
     batch: int
@@ -127,6 +152,7 @@ class Progress:
     disk_bytes: int = 0
     shipped: tuple[Shipped, ...] = ()
     central_bytes: int = 0
+    plan: PlanInForce | None = None
 
 
 class Reporter(Protocol):

@@ -63,7 +63,7 @@ class Flow:
 
     @property
     def planner(self) -> str:
-        return ", ".join(dict.fromkeys(q.planner for q in self.plan.queries))
+        return self.plan.planner
 
 
 def shipped_of(metrics: Mapping[str, Any]) -> tuple[Shipped, ...]:

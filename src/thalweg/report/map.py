@@ -108,8 +108,9 @@ def _titles(plan: Plan) -> list[Title]:
     if len(queries) == 1:
         (one,) = queries
         return [(f"{one.query}: planner {one.planner}, {number(one.cost)} {unit}", None)]
-    planners = ", ".join(dict.fromkeys(q.planner for q in queries))
-    titles: list[Title] = [(f"{len(queries)} queries: planner {planners}, {number(plan.total)} {unit}", None)]
+    titles: list[Title] = [
+        (f"{len(queries)} queries: planner {plan.planner}, {number(plan.total)} {unit}", None)
+    ]
     if len(queries) <= MOST_COLOURS:
         titles += [
             (f"{q.query}: adds {number(q.marginal_cost)}", _COLOURS[n % len(_COLOURS)])

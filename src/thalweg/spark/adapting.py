@@ -23,7 +23,7 @@ from thalweg.catalog.model import Catalog
 from thalweg.errors import UserError
 from thalweg.files import write_text
 from thalweg.operators import migration
-from thalweg.plan.options import Adapt, RunOptions
+from thalweg.plan.options import Adapt, PlanInForce, RunOptions
 from thalweg.spark.folder import Folder
 from thalweg.spark.plans import Plans
 from thalweg.spark.tally import Tally
@@ -154,9 +154,9 @@ class Adapting:
             self.decider.moved_to(plan)
 
     @property
-    def changes(self) -> int:
-        """How often the plan has changed."""
-        return sum(r.outcome == "done" for r in self.history.records)
+    def in_force(self) -> PlanInForce:
+        """The plan in force and its last change, for the progress of the run."""
+        return self.history.in_force(self.decider.plan)
 
     def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)

@@ -332,6 +332,7 @@ class _Run:
                 elapsed_s=metrics["elapsed_s"],
                 shipped=tuple(tally.shipped),
                 central_bytes=tally.central,
+                plan=None if self.adapting is None else self.adapting.in_force,
             )
         )
 
@@ -341,7 +342,7 @@ class _Run:
             "shipped": [s.to_json() for s in tally.shipped],
             **({"central_payload_bytes": tally.central} if tally.totals.whole else {}),
             **({"windows": tally.windows} if self.options.memory is not None else {}),
-            "plan_changes": 0 if self.adapting is None else self.adapting.changes,
+            "plan_changes": 0 if self.adapting is None else self.adapting.history.changes,
             "elapsed_s": round(self.earlier_s + time.monotonic() - self.begun, 3),
             "batches": tally.batch + 1,
             "complete": complete,
