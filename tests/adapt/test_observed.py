@@ -16,6 +16,8 @@ COLUMNS = {"k": "long", "v": "long"}
 KNOWN = catalog([stream(name, f"n{name}", COLUMNS) for name in "ab"])
 QUERY = query("SELECT a.v FROM a [RANGE 10 SECONDS], b [RANGE 10 SECONDS] WHERE a.k = b.k", KNOWN)
 
+AB = ("a", "b")
+
 
 def batch(begin_s: int, n: int) -> dict[str, Any]:
     """A second of a stream, with ten keys."""
@@ -66,3 +68,24 @@ def test_what_is_kept_is_read_back() -> None:
     found = observed(*[(100, 50)] * 5)
     again = Observed.from_json(found.to_json())
     assert again.catalog(KNOWN, [QUERY]) == found.catalog(KNOWN, [QUERY])
+
+
+def test_the_traffic_of_a_link_weighs_recent_batches_more() -> None:
+    found = Observed(half_life_s=10.0)
+    for second in range(60):
+        found.add_traffic(1.0, {AB: 1_000 if second < 30 else 3_000}, {AB: [0.5]})
+    again = Observed.from_json(found.to_json()).links[AB]
+    assert 2_700 < again.bytes_per_s < 3_000
+    assert again.delay_s == pytest.approx(0.5)
+    found.add_traffic(100.0, {}, {})
+    assert found.links[AB].bytes_per_s < 100
+
+
+def test_slow_streams_are_remembered_until_enough_is_known() -> None:
+    found, newest = Observed(), {}
+    for second in range(0, 600, 2):  # half a tuple a second each
+        newest = dict.fromkeys("ab", second * 1_000_000)
+        found.add({name: batch(second, 1) for name in "ab"}, newest)
+    now = found.catalog(KNOWN, [QUERY])
+    assert now is not None
+    assert now.streams["a"].stats.rate == pytest.approx(0.5, rel=0.1)

@@ -98,7 +98,7 @@ def tally(batch, rows=5, **more):
 
 def after(adapting, batch, **more):
     """A batch goes by, and the thread that decides comes to its end."""
-    adapting.after(batch, tally(batch, **more), {})
+    adapting.after(batch, tally(batch, **more), {}, {})
     if adapting._asked is not None:
         adapting._asked.result()
 
@@ -205,7 +205,13 @@ def test_finds_a_cheaper_plan_from_no_statistics(tmp_path, thalweg, command, mon
     assert metrics["plan_changes"] >= 1
     code, out, err = command("history", "out", "--json", cwd=tmp_path)
     assert code == 0, err
-    changes = json.loads(out)["changes"]
+    told = json.loads(out)
+    changes = told["changes"]
+    assert {(one["from"], one["to"]) for one in told["links"]} <= {
+        (s["from"], s["to"]) for s in metrics["shipped"]
+    }
+    assert all(one["delay_s"] > 0 for one in told["links"] if one["delay_s"] is not None)
+    assert any(one["bytes_per_s"] > 0 for one in told["links"])
     assert len([c for c in changes if c["outcome"] == "done"]) == metrics["plan_changes"]
     first, last = json.loads((tmp_path / "out" / "plan.json").read_text()), Plan.load(latest(tmp_path))
     assert [q.deployment.to_json() for q in last.queries] != [q["deployment"] for q in first["queries"]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +22,53 @@ HALF_LIFE_S = 20.0
 LEAST = 100
 """Statistics of fewer tuples than this decide nothing."""
 
+Ends = tuple[str, str]
+"""The two sites of a link: from the first to the second."""
+
+
+@dataclass
+class Traffic:
+    """What went over a link: bytes, in how many seconds, and how long files took to be read; all decay."""
+
+    bytes: float = 0.0
+    seconds: float = 0.0
+    files: float = 0.0
+    delay: float = 0.0
+
+    def add(self, seconds: float, half_life_s: float, sent: int, delays: Sequence[float]) -> None:
+        """Take in what happened in the last seconds."""
+        factor = 2 ** (-seconds / half_life_s)
+        self.bytes = self.bytes * factor + sent
+        self.seconds = self.seconds * factor + seconds
+        self.files = self.files * factor + len(delays)
+        self.delay = self.delay * factor + sum(delays)
+
+    @property
+    def bytes_per_s(self) -> float:
+        return self.bytes / self.seconds if self.seconds else 0.0
+
+    @property
+    def delay_s(self) -> float | None:
+        """Of a file, from its sending to the batch that reads it; None where none has been read."""
+        return self.delay / self.files if self.files else None
+
 
 @dataclass
 class Observed:
-    """A sketch of each stream, over all batches."""
+    """A sketch of each stream, and the traffic of each link, over all batches."""
 
     sketches: dict[str, Sketch] = field(default_factory=dict)
     top: int | None = None  # the greatest time of all streams
+    links: dict[Ends, Traffic] = field(default_factory=dict)
     half_life_s: float = HALF_LIFE_S
+
+    def add_traffic(
+        self, seconds: float, sent: Mapping[Ends, int], delays: Mapping[Ends, Sequence[float]]
+    ) -> None:
+        """Take in the bytes of a batch by link, and the delays of what it read; it took so many seconds."""
+        for ends in {*self.links, *sent, *delays}:
+            one = self.links.setdefault(ends, Traffic())
+            one.add(seconds, self.half_life_s, sent.get(ends, 0), delays.get(ends, ()))
 
     def add(self, found: Mapping[str, Mapping[str, Any]], newest: Mapping[str, int]) -> None:
         """Take in the sketches of a batch; `newest` are the greatest times of the streams so far."""
@@ -60,13 +99,19 @@ class Observed:
 
     def to_json(self) -> str:
         sketches = {stream: sketch.to_json() for stream, sketch in self.sketches.items()}
-        return json.dumps({"top": self.top, "sketches": sketches})
+        links = [{"ends": ends, **asdict(one)} for ends, one in sorted(self.links.items())]
+        return json.dumps({"top": self.top, "sketches": sketches, "links": links})
 
     @classmethod
     def from_json(cls, text: str) -> Observed:
         """Reads the output of `to_json`."""
         data = json.loads(text)
-        return cls({s: Sketch.from_json(one) for s, one in data["sketches"].items()}, data["top"])
+        sketches = {s: Sketch.from_json(one) for s, one in data["sketches"].items()}
+        links = {}
+        for one in data["links"]:
+            source, target = one.pop("ends")
+            links[source, target] = Traffic(**{name: float(value) for name, value in one.items()})
+        return cls(sketches, data["top"], links)
 
     @classmethod
     def load(cls, path: Path) -> Observed:

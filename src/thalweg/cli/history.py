@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +14,7 @@ from thalweg.errors import UserError
 
 if TYPE_CHECKING:
     from thalweg.adapt.history import Record
+    from thalweg.adapt.observed import Ends, Traffic
 
 
 _SHOWN = 5
@@ -29,24 +30,27 @@ def history(
 ) -> None:
     """Show when a run has changed its plan, and why."""
     from thalweg.adapt.history import History
+    from thalweg.adapt.observed import Observed
     from thalweg.cli.inputs import print_json
 
     if not (out / "_thalweg").is_dir():
         raise UserError("this is not the folder of a run", where=str(out), remedy="give the --out of a run")
     records = History.load(out / "_thalweg" / "changes.json").records
+    links = Observed.load(out / "_thalweg" / "statistics.json").links
     unit = _unit(out)
     if picture is not None:
         from thalweg.report.changes import draw
 
         draw(records, unit, picture)
     if as_json:
-        print_json(document(records))
+        print_json(document(records, links))
     else:
         _show(records, unit)
+        _show_links(links)
 
 
-def document(records: Sequence[Record]) -> dict[str, Any]:
-    """The JSON of a history: moves that have come to an end, and how many decisions there were."""
+def document(records: Sequence[Record], links: Mapping[Ends, Traffic]) -> dict[str, Any]:
+    """The JSON of a history: moves that have come to an end, how many decisions there were, and the links."""
     changes = [
         {
             "at": _moment(r.at),
@@ -62,7 +66,24 @@ def document(records: Sequence[Record]) -> dict[str, Any]:
         for r in records
         if r.outcome in ("done", "undone")
     ]
-    return {"changes": changes, "considered": len(records)}
+    measured = [
+        {
+            "from": source,
+            "to": target,
+            "bytes_per_s": round(one.bytes_per_s, 1),
+            "delay_s": None if one.delay_s is None else round(one.delay_s, 3),
+        }
+        for (source, target), one in sorted(links.items())
+    ]
+    return {"changes": changes, "considered": len(records), "links": measured}
+
+
+def _show_links(links: Mapping[Ends, Traffic]) -> None:
+    from thalweg.report.texts import volume
+
+    for (source, target), one in sorted(links.items()):
+        late = "" if one.delay_s is None else f", read {one.delay_s:.2f} s after it was sent"
+        typer.echo(f"{source} to {target}: {volume(round(one.bytes_per_s))}/s just now{late}")
 
 
 def _moment(seconds: float) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any
 
 from thalweg.adapt.decide import Decider, Decision, check_for_nodes
 from thalweg.adapt.history import History, Record
-from thalweg.adapt.observed import Observed
+from thalweg.adapt.observed import Ends, Observed
 from thalweg.catalog.model import Catalog
 from thalweg.errors import UserError
 from thalweg.files import write_text
@@ -54,6 +54,7 @@ class Adapting:
     _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "thalweg-adapt"))
     _asked: Future[Decided] | None = None
     _last_s: float = field(default_factory=time.monotonic)
+    _seen_s: float = field(default_factory=time.monotonic)  # the end of the batch before
     _begun: tuple[int, float] | None = None  # the change that is on its way, and since when
 
     @classmethod
@@ -76,9 +77,21 @@ class Adapting:
         observed = Observed.load(statistics)
         return cls(plans, options.catalog, decider, history, observed, statistics, say, every_s)
 
-    def after(self, batch: int, tally: Tally, sketches: Mapping[str, Mapping[str, Any]]) -> None:
-        """Go on after a batch that has been published; `sketches` are what its streams were like."""
+    def after(
+        self,
+        batch: int,
+        tally: Tally,
+        sketches: Mapping[str, Mapping[str, Any]],
+        delays: Mapping[Ends, Sequence[float]],
+    ) -> None:
+        """Go on after a batch that has been published.
+
+        `sketches` are what its streams were like, `delays` those of what it has read from other sites.
+        """
         self.observed.add(sketches, tally.newest)
+        before, self._seen_s = self._seen_s, time.monotonic()
+        sent = {(s.source, s.target): s.bytes for s in tally.last.shipped}
+        self.observed.add_traffic(self._seen_s - before, sent, delays)
         self._advance(batch, tally)
         now = self.plans.host.programs.at(batch + 1)
         # One change after the other: operators that end hold state, and their streams still go to them.

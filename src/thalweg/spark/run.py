@@ -22,6 +22,7 @@ from thalweg.operators.output import Report
 from thalweg.plan.options import Adapt, Progress, Reporter, RunOptions
 from thalweg.query.model import Query
 from thalweg.spark.adapting import Adapting
+from thalweg.spark.arrivals import Arrivals
 from thalweg.spark.error_messages import in_our_words
 from thalweg.spark.folder import Folder
 from thalweg.spark.late import LateFiles
@@ -139,6 +140,7 @@ class _Run:
         self.plans = Plans(self.spark, self.options, self.folder, self.settled, self.schemas)
         self.host = self.plans.host
         self.source_logs = SourceLogs(self.folder.checkpoint)
+        self.arrivals = Arrivals(self.folder.checkpoint)
         self.late = LateFiles(self.folder.path / "late", self.schemas)
         self.adapting = self._adapting()
         try:
@@ -269,12 +271,13 @@ class _Run:
 
     def _publish(self, flow: DataFrame, batch: int) -> None:
         """Publish one batch. A repeat after a crash comes with the same number and replaces what is there."""
-        begun = time.monotonic()
+        begun, delays = time.monotonic(), self.arrivals.begun(batch)
         self.folder.clear_late(batch)
         for sink in self.sinks:
             sink.clear(batch)
         report, written = self._written(flow, batch)
         sent = self.host.publish(batch, report)
+        self.arrivals.sent(sent)
         self._hear_of_waiting(report)
         if report.unshared and not self.warned:
             self.warned = True
@@ -284,7 +287,7 @@ class _Run:
         self.host.concerning(batch, tally)
         self.folder.save_tally(tally)
         if self.adapting is not None:
-            self.adapting.after(batch, tally, report.sketches)
+            self.adapting.after(batch, tally, report.sketches, delays)
         for sink in self.sinks:
             sink.tidy(batch)
         self._report(tally, report, time.monotonic() - begun)

@@ -47,6 +47,16 @@ class Totals:
             self.copied + other.copied,
         )
 
+    @property
+    def shipped(self) -> list[Shipped]:
+        """What has been sent from each site to each other.
+
+        >>> Totals(sent={"a-b": [2, 16, 40]}).shipped
+        [Shipped(source='a', target='b', tuples=2, payload_bytes=16, bytes=40)]
+        """
+        edges = sorted(self.sent.items())
+        return [Shipped(e.source, e.target, *n) for name, n in edges for e in (Edge.named(name),)]
+
 
 _NONE = (0, 0, 0)
 
@@ -121,13 +131,8 @@ class Tally:
 
     @property
     def shipped(self) -> list[Shipped]:
-        """What has been sent from each site to each other.
-
-        >>> Tally(last=Totals(sent={"a-b": [2, 16, 40]})).shipped
-        [Shipped(source='a', target='b', tuples=2, payload_bytes=16, bytes=40)]
-        """
-        edges = sorted(self.totals.sent.items())
-        return [Shipped(e.source, e.target, *n) for name, n in edges for e in (Edge.named(name),)]
+        """What has been sent from each site to each other, in all batches."""
+        return self.totals.shipped
 
     @property
     def central(self) -> int:
