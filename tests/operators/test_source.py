@@ -118,3 +118,25 @@ def test_late_tuples_do_not_change_the_rate_that_a_stream_is_seen_to_have() -> N
         out = list(source.call(arrived, ledger.page("s")))
         sketches += [one.sketches["s"] for one in out if isinstance(one, Report) and one.sketches]
     assert [(s["count"], s["first"], s["last"]) for s in sketches] == [(2, 100, 200), (2, 300, 400)]
+
+
+@pytest.mark.parametrize("jump", [-3_600_000_000, 3_600_000_000])
+def test_a_clock_that_jumps_takes_no_bound_back(jump: int) -> None:
+    """Set back, it holds an idle stream up for as long; set forward, streams are idle at once."""
+    second = 1_000_000
+    spec = SourceSpec("s", 0, idle=10 * second, watched=(Watched(0, None),))
+    ledger, bounds = Ledger(MemoryStore()), []
+    begin = 7_200 * second
+    # The stream itself falls silent after its first tuple; the other goes on.
+    for step, now in enumerate([begin, *(begin + jump + n * second for n in range(1, 4_000, 100))]):
+        arrived = Arrived.of(2)
+        for port in range(2) if step == 0 else (1,):
+            arrived.ports[port].hear(0, 0, 100 * step)
+            arrived.ports[port].wall = now
+        out = list(Source(spec).call(arrived, ledger.page("s")))
+        bounds += [one.time for one in out if isinstance(one, Bound)]
+    assert bounds == sorted(bounds)
+    assert bounds[1] == (0 if jump < 0 else 100)
+    assert bounds[-1] == 100 * (len(bounds) - 1)
+    waited = bounds.count(0) - 1
+    assert waited == (37 if jump < 0 else 0)

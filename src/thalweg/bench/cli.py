@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from thalweg.bench import adapt as adapting
 from thalweg.bench import batch as batches
 from thalweg.bench import budget, growth, kernel, report
 from thalweg.bench import planners as planning
@@ -205,6 +206,31 @@ def sites(
     (out / "sites.md").write_text(text + "\n")
     for header, rows in tables:
         _print(header, rows)
+
+
+@app.command()
+def adapt(
+    *,
+    scale: Annotated[float, typer.Option(help="Shrink the data, for a quick look.")] = 1.0,
+    out: Out = Path("benchmarks/results"),
+    data: RunData = Path("benchmarks/data/adapt"),
+    as_json: AsJson = False,
+) -> None:
+    """Measure what it costs to observe streams and to change a plan, and what that brings."""
+    data.mkdir(parents=True, exist_ok=True)
+    seconds = max(adapting.MINUTE + 10, round(3 * adapting.MINUTE * scale))
+    followed = adapting.following(data.absolute() / "routers", _progress, seconds)
+    spec = sites_bench.LARGE.scaled(scale)
+    observed = adapting.observing(data.absolute(), _progress, spec)
+    told = {"observing": [{**o.__dict__, "ratio": o.ratio} for o in observed], **followed.to_json()}
+    rows = adapting.rows(observed, followed)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "adapt.md").write_text(report.markdown(adapting.COLUMNS, rows) + "\n")
+    (out / "adapt.json").write_text(json.dumps(told, indent=1) + "\n")
+    if as_json:
+        print(json.dumps(told))
+    else:
+        _print(adapting.COLUMNS, rows)
 
 
 @app.command()

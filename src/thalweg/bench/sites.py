@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.bench.data import Workload
-from thalweg.bench.watched import watched
+from thalweg.bench.watched import Watch, watched
 from thalweg.exchange.parcel_file import Edge, Label
 from thalweg.exchange.parcel_file import encode as encode_file
 from thalweg.wire.codec import encode
@@ -65,14 +65,18 @@ def speeds(home: Path, say: Callable[[str], None], large: Workload = LARGE) -> l
     for setting, (where, planner) in SETTINGS.items():
         say(setting)
         watch, metrics = watched(large, where, planner, home)
-        data = [s for s in watch.seen if s[1] < large.streams * large.batches * large.batch_tuples]
-        first, last = data[min(WARM_UP, len(data) - 2)], data[-1]
-        rows_per_s = (last[1] - first[1]) / (last[0] - first[0])
         small, _ = watched(TINY, where, planner, home)
         times = [b[0] - a[0] for a, b in pairwise(small.seen[WARM_UP:])]
         payload, size = (sum(s[k] for s in metrics["shipped"]) for k in ("payload_bytes", "bytes"))
-        found.append(Speed(setting, rows_per_s, 1e3 * median(times), payload, size))
+        found.append(Speed(setting, rows_per_s(watch, large), 1e3 * median(times), payload, size))
     return found
+
+
+def rows_per_s(watch: Watch, spec: Workload) -> float:
+    """Of the batches that read, after those that warm up."""
+    data = [s for s in watch.seen if s[1] < spec.streams * spec.batches * spec.batch_tuples]
+    first, last = data[min(WARM_UP, len(data) - 2)], data[-1]
+    return (last[1] - first[1]) / (last[0] - first[0])
 
 
 def parcel_costs(counts: Sequence[int] = (0, 1, 10, 100, 1_000, 100_000)) -> list[ParcelCost]:
