@@ -51,7 +51,7 @@ MAY_IMPORT = {
     "demo": {"catalog", "query", "plan", "cost", "planners", "report"},
     "reproduce": {
         *("kernel", "report", "catalog", "query", "plan", "planners", "adapt"),
-        *("compile", "operators", "simulate", "wire", "oracle"),
+        *("compile", "operators", "simulate", "wire", "oracle", "cost"),
     },
     "cli": {
         *("catalog", "query", "plan", "cost", "planners", "report", "adapt"),

@@ -2,8 +2,16 @@
 
 import pytest
 
+from thalweg.catalog.load import load
 from thalweg.plan.node_operators import compare
-from thalweg.reproduce import adaptive, adaptive_costs, adaptive_fig4, adaptive_fig5, adaptive_table3
+from thalweg.reproduce import (
+    adaptive,
+    adaptive_costs,
+    adaptive_fig4,
+    adaptive_fig4a_spark,
+    adaptive_fig5,
+    adaptive_table3,
+)
 from thalweg.reproduce import adaptive_messages as messages
 from thalweg.reproduce.adaptive import CHANGES_US, END_US, HIGH, LOW, USUAL
 from thalweg.reproduce.adaptive_costs import ADAPTIVE, CHEAPEST, GREEDY, STATIC
@@ -144,6 +152,26 @@ def test_figure_5_says_which_of_its_claims_hold(traces, monkeypatch):
         assert total == pytest.approx(search + move)
         assert (moves, others > search) == (move, True)
     assert found["central", 1] == pytest.approx(found["central", 3])
+
+
+def test_the_catalog_of_the_spark_runs_is_that_of_the_experiment_with_more_values(tmp_path):
+    path = tmp_path / "catalog.yaml"
+    path.write_text(adaptive_fig4a_spark.catalog(30))
+    read, known = load(path), adaptive.catalog(4, LOW)
+    assert (read.sites, read.links, read.costs) == (known.sites, known.links, known.costs)
+    for name, stream in known.streams.items():
+        stats = stream.stats.model_copy(update={"distinct": {"j": 3000}})
+        assert (read.streams[name].stats, read.streams[name].columns) == (stats, stream.columns)
+
+
+def test_stretched_streams_match_as_often():
+    usual, stretched = adaptive.rows(4, 0), adaptive.rows(4, 0, 10)
+    for name, own in usual.items():
+        assert len(stretched[name].times) == pytest.approx(10 * len(own.times), abs=10)
+        assert stretched[name].times[-1] == pytest.approx(10 * own.times[-1], rel=0.01)
+    assert len(set(stretched["s1"].batch.column("j").to_pylist())) == 1000
+    # What the static plan is estimated to ship in an interval, and so in a second, is the same.
+    assert adaptive_fig4a_spark.estimated(10)[5] == pytest.approx(10 * adaptive_fig4a_spark.estimated(1)[5])
 
 
 @pytest.mark.long

@@ -96,9 +96,9 @@ class Rows:
 
 
 def rows(streams: int, seed: int, stretch: int = 1) -> dict[str, Rows]:
-    """The tuples of all streams; all times can be stretched.
+    """The tuples of all streams. As in the paper, times follow from the rate, and values are equally likely.
 
-    As in the paper, times follow from the rate, and values of the join attribute are equally likely.
+    With all times stretched, windows have so many times the tuples, and there are so many times the values.
     """
     rng = np.random.default_rng([streams, seed])
     found = {}
@@ -110,7 +110,7 @@ def rows(streams: int, seed: int, stretch: int = 1) -> dict[str, Rows]:
         done = np.concatenate(([0.0], np.cumsum(np.diff(knots) / 1e6 * rates)))
         numbers = np.arange(int(done[-1])) + rng.random()
         times = np.interp(numbers, done, knots).astype(np.int64)
-        found[f"s{i}"] = Rows(_batch(f"s{i}", times, rng.integers(0, DISTINCT, len(times))), times)
+        found[f"s{i}"] = Rows(_batch(rng, times, stretch * DISTINCT), times)
     return found
 
 
@@ -119,11 +119,17 @@ def phases() -> Iterator[float]:
     return (HIGH if n % 2 else LOW for n in range(len(CHANGES_US) + 1))
 
 
-def _batch(name: str, times: np.ndarray, values: np.ndarray) -> pa.RecordBatch:
-    wide = BYTES - KEY_BYTES
+def round_of(at_us: int) -> int:
+    """How often the rate has changed until then."""
+    return sum(change <= at_us for change in CHANGES_US)
+
+
+def _batch(rng: np.random.Generator, times: np.ndarray, distinct: int) -> pa.RecordBatch:
+    """Tuples of random values; the rest of each is random text, so that no two are the same."""
+    letters = rng.integers(ord("a"), ord("z") + 1, (len(times), BYTES - KEY_BYTES), np.uint8)
     columns = [
         pa.array(times).cast(TIME),
-        pa.array([f"{v:0{KEY_BYTES}d}" for v in values]),
-        pa.array([f"{name} {n} ".ljust(wide, ".") for n in range(len(times))]),  # tells tuples apart
+        pa.array([f"{v:0{KEY_BYTES}d}" for v in rng.integers(0, distinct, len(times))]),
+        pa.array([row.tobytes().decode() for row in letters]),
     ]
     return pa.record_batch(columns, names=list(COLUMNS))

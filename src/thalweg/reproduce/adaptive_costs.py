@@ -22,6 +22,7 @@ from thalweg.reproduce.adaptive import (
     phases,
     planned,
     query,
+    round_of,
     rows,
 )
 from thalweg.reproduce.adaptive_run import (
@@ -32,7 +33,6 @@ from thalweg.reproduce.adaptive_run import (
     SHIPPED,
     WORK,
     Trace,
-    round_of,
     run,
 )
 from thalweg.reproduce.outcome import Tell
@@ -63,16 +63,26 @@ class Averages:
 
     def settled(self, plan: str, phase: int) -> float:
         """The cost of an interval towards the end of a phase."""
-        return float(self.cost(plan)[_in(phase) & _SETTLED].mean())
+        return settled(self.cost(plan), phase)
 
     def highest(self, plan: str, phase: int, kinds: Sequence[str] = EXECUTION) -> float:
         """The greatest cost of an interval before costs have settled."""
-        return float(self.cost(plan, kinds)[_in(phase) & ~_SETTLED].max())
+        return float(self.cost(plan, kinds)[_in(phase) & _SETTLING].max())
+
+    def above(self, plan: str, phase: int) -> float:
+        """How many times the static plan's cost of the same interval it costs at most, until it settles."""
+        inside = _in(phase) & _SETTLING
+        return float((self.cost(plan)[inside] / self.cost(STATIC)[inside]).max())
 
     def apart(self, plan: str) -> float:
         """How far costs are from the static plan's in the first phase at most, as a share of those."""
         difference = np.abs(self.cost(plan) - self.cost(STATIC))[_in(0)]
         return float(difference.max()) / self.settled(STATIC, 0)
+
+
+def settled(costs: np.ndarray, phase: int) -> float:
+    """The mean of some costs by interval towards the end of a phase."""
+    return float(costs[_in(phase) & _SETTLED].mean())
 
 
 def _in(phase: int) -> np.ndarray:
@@ -83,6 +93,7 @@ def _in(phase: int) -> np.ndarray:
 _BEGIN = np.arange(INTERVALS) * INTERVAL_US
 _PHASES = np.array([round_of(int(begin)) for begin in _BEGIN])
 _SINCE = _BEGIN - np.array([CHANGES_US[0] - LASTS_US, *CHANGES_US])[_PHASES]
+_SETTLING = _SINCE <= SETTLED_US
 _SETTLED = (_SINCE > SETTLED_US) & (_SINCE < LASTS_US)
 
 

@@ -31,7 +31,6 @@ from thalweg.plan.document import Plan
 from thalweg.reproduce import adaptive_messages as messages
 from thalweg.reproduce.adaptive import (
     BYTES,
-    CHANGES_US,
     COLUMNS,
     END_US,
     INTERVAL_US,
@@ -40,6 +39,7 @@ from thalweg.reproduce.adaptive import (
     catalog,
     options,
     query,
+    round_of,
 )
 from thalweg.simulate.host import SimulatedHost, Way
 from thalweg.wire.parcel import Kind, Parcel
@@ -255,11 +255,6 @@ def reported(then: Catalog, measured: Catalog) -> Catalog:
             stats = stream.stats.model_copy(update={"rate": new})
             streams[name] = stream.model_copy(update={"stats": stats})
     return then.model_copy(update={"streams": streams})
-
-
-def round_of(at_us: int) -> int:
-    """How often the rate has changed until then."""
-    return sum(change <= at_us for change in CHANGES_US)
 
 
 def _us(seconds: float) -> int:
