@@ -49,7 +49,10 @@ MAY_IMPORT = {
         *("wire", "exchange"),
     },
     "demo": {"catalog", "query", "plan", "cost", "planners", "report"},
-    "reproduce": {"kernel", "report", "catalog", "query", "plan", "planners", "adapt"},
+    "reproduce": {
+        *("kernel", "report", "catalog", "query", "plan", "planners", "adapt"),
+        *("compile", "operators", "simulate", "wire", "oracle", "cost"),
+    },
     "cli": {
         *("catalog", "query", "plan", "cost", "planners", "report", "adapt"),
         *("oracle", "observe", "spark", "bench", "demo", "reproduce"),

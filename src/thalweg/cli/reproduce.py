@@ -75,7 +75,7 @@ def _list(experiments: list[Experiment], *, as_json: bool) -> None:
         print_json({"experiments": shown})
         return
     for e in experiments:
-        print(f"{e.name:<16} {e.about} ({e.where})")
+        print(f"{e.name:<20} {e.about} ({e.where})")
 
 
 def _print(outcome: Outcome) -> None:

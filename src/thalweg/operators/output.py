@@ -57,6 +57,8 @@ class Report:
     `progress` is how far each stream, and those that it watches, have come, and when each was last heard of;
     `sketches` are what its tuples are like (`observe/sketch.py`). `ready` are the buckets of operators that
     have started, and have their windows; `ended` those of an earlier program that have put out all they will.
+    `probed` are the tuples that the probes of one-way joins would meet in nested loops, and `updated` those
+    that were put into their windows: what the papers' time is counted by.
     `unshared` are calls whose windows other processes of
     the machine can't take over, for lack of memory to share.
     """
@@ -75,6 +77,8 @@ class Report:
     sketches: dict[str, dict[str, Any]] = field(default_factory=dict)
     ready: list[str] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
+    probed: int = 0
+    updated: int = 0
     unshared: int = 0
 
     def add(self, other: Report) -> None:
@@ -99,6 +103,8 @@ class Report:
             self.sketches[stream] = merged(self.sketches.get(stream), sketch)
         self.ready += other.ready
         self.ended += other.ended
+        self.probed += other.probed
+        self.updated += other.updated
         self.unshared += other.unshared
 
     def to_json(self) -> str:

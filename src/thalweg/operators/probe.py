@@ -66,8 +66,11 @@ class Probe:
         waiting = held + arrived.ports[0].tuples
         call = _Call(spec, state.join.windows[1], filters, head.bounds[0])
         probes = merge(waiting) if waiting else None
+        going = 0 if probes is None else probes.num_rows
         if probes is not None:
             probes = yield from self._probe(call, probes, head.bounds[1])
+            going -= probes.num_rows
+        met = going * len(state.join.windows[1])
         low = NEVER
         if probes is not None and probes.num_rows and not spec.standing:
             low = int(ints(probes, START).min())
@@ -83,7 +86,8 @@ class Probe:
         ]
         persist(spec.join, head, state, page, [None, added], [alive, NEVER])
         rows = len(state.join.windows[1]) + sum(b.num_rows for p in state.pending for b in p)
-        yield Report(state_rows=rows, state_bytes=state.nbytes)
+        stored = 0 if added is None else len(added.key)
+        yield Report(state_rows=rows, state_bytes=state.nbytes, probed=met, updated=stored)
         state.pending = [[], []]  # they are read from the store: windows may be another process's next time
         cache.give(state)
 

@@ -11,6 +11,7 @@ from thalweg.errors import UserError
 from thalweg.reproduce.outcome import Bars, Outcome, Panel
 
 _COLOURS = ("#1b6ca8", "#e09f3e", "#2a9d8f", "#c1121f", "#8e6bb0", "#7f5539")
+_WHOLE_FROM = 10  # an axis that goes so far has whole numbers
 
 
 def write(outcome: Outcome, out: Path) -> list[Path]:
@@ -31,10 +32,10 @@ def _lines(outcome: Outcome) -> list[tuple[Any, ...]]:
     curves = [(p, c) for p in outcome.panels if isinstance(p, Panel) for c in p.curves]
     if not curves:
         return [outcome.header, *outcome.rows]
-    lines: list[tuple[Any, ...]] = [("panel", "plan", "time", "unit", "results")]
+    lines: list[tuple[Any, ...]] = [("panel", "plan", "time", "unit", curves[0][0].y_label)]
     for panel, curve in curves:
         lines += [
-            (panel.title, curve.plan, f"{x:.6g}", panel.x_label, int(y))
+            (panel.title, curve.plan, f"{x:.6g}", panel.x_label, int(y) if y == int(y) else f"{y:.6g}")
             for x, y in zip(curve.x, curve.results, strict=True)
         ]
     return lines
@@ -62,8 +63,9 @@ def _curves(axes: Any, panel: Panel) -> None:
     for nth, mark in enumerate(panel.marks):
         label = panel.marked if nth == 0 else None
         axes.axvline(mark, color="#9aa5b1", linewidth=0.8, linestyle=":", label=label)
-    axes.set_ylabel("results", fontsize=9)
-    axes.yaxis.set_major_formatter("{x:,.0f}")
+    axes.set_ylabel(panel.y_label, fontsize=9)
+    if max(curve.results.max() for curve in panel.curves) >= _WHOLE_FROM:
+        axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.grid(alpha=0.3)
     axes.legend(frameon=False, fontsize=8)
 

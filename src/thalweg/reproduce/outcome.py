@@ -35,7 +35,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Curve:
-    """How many results a plan had handed out, over time."""
+    """How many results a plan had handed out over time, or what else the panel's axis says."""
 
     plan: str
     x: np.ndarray
@@ -51,6 +51,7 @@ class Panel:
     curves: tuple[Curve, ...]
     marks: tuple[float, ...] = ()
     marked: str = ""
+    y_label: str = "results"
 
 
 @dataclass(frozen=True)

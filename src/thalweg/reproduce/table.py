@@ -11,20 +11,22 @@ from thalweg.reproduce.outcome import Outcome, Tell
 
 @dataclass(frozen=True)
 class Experiment:
-    """One experiment of a paper; its module has `run(scale, tell)`."""
+    """One experiment of a paper; its module has `run(scale, tell)`, or one of another name."""
 
     name: str
     where: str
     about: str
     module: str
+    function: str = "run"
 
     def run(self, scale: float, tell: Tell) -> Outcome:
         """Runs it, at a fraction of its size where the scale is below 1."""
-        found: Outcome = importlib.import_module(f"thalweg.reproduce.{self.module}").run(scale, tell)
+        module = importlib.import_module(f"thalweg.reproduce.{self.module}")
+        found: Outcome = getattr(module, self.function)(scale, tell)
         return found
 
 
-_ADAPTIVE = "adaptive (Tran and Lee)"
+_ADAPTIVE = "adaptive (Tran and Lee), 5.2"
 _MJOIN = "MJoin (Viglas, Naughton and Burger 2003)"
 EXPERIMENTS = {
     e.name: e
@@ -35,7 +37,12 @@ EXPERIMENTS = {
         Experiment("mjoin-fig13", f"{_MJOIN}, 3.4", "a window join", "mjoin_fig13"),
         Experiment("mjoin-fig15", f"{_MJOIN}, 3.5", "memory overflow, flushed in two ways", "mjoin_fig15"),
         Experiment("mjoin-fig17", f"{_MJOIN}, 3.6", "six inputs in one operator or several", "mjoin_fig17"),
-        Experiment("adaptive-table3", f"{_ADAPTIVE}, 5.2", "messages of a change of plan", "adaptive_table3"),
+        Experiment("adaptive-fig4a", _ADAPTIVE, "cost over time, four streams", "adaptive_fig4", "four"),
+        Experiment("adaptive-fig4a-spark", _ADAPTIVE, "the same, live on Spark", "adaptive_fig4a_spark"),
+        Experiment("adaptive-fig4b", _ADAPTIVE, "cost over time, eight streams", "adaptive_fig4", "eight"),
+        Experiment("adaptive-fig5a", _ADAPTIVE, "cost of changing, four streams", "adaptive_fig5", "four"),
+        Experiment("adaptive-fig5b", _ADAPTIVE, "cost of changing, eight streams", "adaptive_fig5", "eight"),
+        Experiment("adaptive-table3", _ADAPTIVE, "messages of a change of plan", "adaptive_table3"),
     )
 }
 """Every experiment by its name."""

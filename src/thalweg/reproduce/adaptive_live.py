@@ -1,0 +1,188 @@
+"""Runs of `thalweg run` on Spark that read the same files as they come, and what each ships between sites."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from thalweg.errors import UserError
+from thalweg.reproduce.adaptive import TIME, Rows
+from thalweg.reproduce.outcome import Tell
+
+FILE_US = 1_000_000
+"""Of each stream a file comes once a second."""
+_PATIENCE_S = 180.0
+_GRACE_S = 30.0
+_QUIET_S = 10.0
+_POLL_S = 0.5
+
+
+@dataclass
+class Live:
+    """A run, watched through its folder: the payload that it had shipped, and when."""
+
+    name: str
+    options: tuple[str, ...]
+    home: Path
+    at_s: list[float] = field(default_factory=list)
+    shipped: list[int] = field(default_factory=list)
+    verdict: Mapping[str, Any] = field(default_factory=dict)
+    metrics: dict[str, Any] = field(default_factory=dict)
+
+    def look(self) -> None:
+        """Read its metrics; before its first batch there are none."""
+        with contextlib.suppress(FileNotFoundError):
+            self.metrics = json.loads((self.home / self.name / "metrics.json").read_text())
+
+    @property
+    def read(self) -> int:
+        return sum(self.metrics.get("input_rows", {}).values())
+
+    def total(self, what: str) -> int:
+        return sum(way[what] for way in self.metrics.get("shipped", ()))
+
+    def note(self, at_s: float) -> None:
+        self.look()
+        self.at_s.append(at_s)
+        self.shipped.append(self.total("payload_bytes"))
+
+    def by_interval(self, interval_s: float, count: int) -> np.ndarray:
+        """The payload shipped in each interval.
+
+        >>> Live("", (), Path(), [0.0, 1.0, 3.0], [0, 10, 50]).by_interval(1.0, 4).tolist()
+        [10.0, 20.0, 20.0, 0.0]
+        """
+        return np.diff(np.interp(np.arange(count + 1) * interval_s, self.at_s, self.shipped))
+
+
+def watched(
+    home: Path, runs: Mapping[str, Sequence[str]], rows: Mapping[str, Rows], tell: Tell
+) -> dict[str, Live]:
+    """Let some runs, by their options, read the tuples of all streams, each at its time; then complete them.
+
+    `home` has catalog.yaml and join.sql.
+    """
+    found = {name: Live(name, tuple(options), home) for name, options in runs.items()}
+    origin = time.time_ns() // 1000
+    _write(home, rows, 0, origin)
+    with ExitStack() as stack:
+        tell(f"starting {len(runs)} runs on Spark")
+        children = [stack.enter_context(_started(one)) for one in found.values()]
+        _wait(found, children, 1)
+        _replay(home, rows, found, children, origin, tell)
+    for one in found.values():
+        tell(f"completing the {one.name} run, and checking its results with DuckDB")
+        _ended(one, "run", *one.options, "--once")
+        one.look()
+        one.verdict = json.loads(_ended(one, "verify", "--json"))
+    return found
+
+
+def _replay(
+    home: Path,
+    rows: Mapping[str, Rows],
+    found: Mapping[str, Live],
+    children: Sequence[subprocess.Popen[bytes]],
+    origin: int,
+    tell: Tell,
+) -> None:
+    """Write the other files, each at its time, and look at the runs meanwhile."""
+    begun = time.monotonic()
+    files = 1 + int(max(one.times[-1] for one in rows.values())) // FILE_US
+    number, last = 1, files * FILE_US / 1e6 + _QUIET_S
+    while (at := time.monotonic() - begun) < last:
+        while number < files and at >= number * FILE_US / 1e6:
+            _write(home, rows, number, origin)
+            number += 1
+            if number % 30 == 0:
+                tell(f"{number} of {files} s")
+        _alive(found, children)
+        for one in found.values():
+            one.note(at)
+        time.sleep(_POLL_S)
+    _wait(found, children, sum(len(one.times) for one in rows.values()))
+
+
+def _wait(found: Mapping[str, Live], children: Sequence[subprocess.Popen[bytes]], tuples: int) -> None:
+    """Until all runs have read so many tuples."""
+    begun = time.monotonic()
+    while any(one.read < tuples for one in found.values()):
+        _alive(found, children)
+        if time.monotonic() - begun > _PATIENCE_S:
+            raise UserError(f"the runs have not read {tuples:,} tuples in {_PATIENCE_S:g} s")
+        time.sleep(_POLL_S)
+        for one in found.values():
+            one.look()
+
+
+def _alive(found: Mapping[str, Live], children: Sequence[subprocess.Popen[bytes]]) -> None:
+    for one, child in zip(found.values(), children, strict=True):
+        if child.poll() is not None:
+            raise UserError(f"the {one.name} run ended early: {_said(one)}")
+
+
+def _write(home: Path, rows: Mapping[str, Rows], number: int, origin: int) -> None:
+    """One file of each stream, with times that count from the beginning."""
+    for name, own in rows.items():
+        part = own.between(number * FILE_US, (number + 1) * FILE_US)
+        times = own.times[np.searchsorted(own.times, number * FILE_US) :][: part.num_rows] + origin
+        table = pa.Table.from_batches([part]).set_column(0, "ts", pa.array(times).cast(TIME))
+        folder = home / "data" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        draft = folder / f".{number:05d}.parquet"  # Spark does not see names that begin with a dot
+        pq.write_table(table, draft)
+        draft.replace(folder / draft.name[1:])
+
+
+def _command(one: Live, verb: str, *options: str) -> list[str]:
+    given = ("join.sql", "--catalog", "catalog.yaml", "--out", one.name)
+    return [sys.executable, "-m", "thalweg", verb, *given, *options]
+
+
+@contextmanager
+def _started(one: Live) -> Iterator[subprocess.Popen[bytes]]:
+    """The run in a process of its own, which is stopped on exit."""
+    with (one.home / f"{one.name}.log").open("wb") as log:
+        command = _command(one, "run", *one.options)
+        child = subprocess.Popen(
+            command, cwd=one.home, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        )
+        try:
+            yield child
+        finally:
+            child.terminate()
+            try:
+                child.wait(_GRACE_S)
+            except (subprocess.TimeoutExpired, KeyboardInterrupt):
+                os.killpg(child.pid, signal.SIGKILL)
+                child.wait()
+
+
+def _ended(one: Live, verb: str, *options: str) -> bytes:
+    """The output of a command on the run's folder; a verdict that results differ is no failure."""
+    with (one.home / f"{one.name}.log").open("ab") as log:
+        done = subprocess.run(
+            _command(one, verb, *options), cwd=one.home, stdout=subprocess.PIPE, stderr=log, check=False
+        )
+    if done.returncode not in ((0, 1) if verb == "verify" else (0,)):
+        raise UserError(f"thalweg {verb} ended with status {done.returncode}: {_said(one)}")
+    return done.stdout
+
+
+def _said(one: Live) -> str:
+    lines = (one.home / f"{one.name}.log").read_text(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "it said nothing"
