@@ -46,7 +46,7 @@ MAY_IMPORT = {
     },
     "bench": {
         *("kernel", "query", "spark", "catalog", "plan", "cost", "planners", "reproduce"),
-        *("wire", "exchange"),
+        *("wire", "exchange", "adapt", "demo"),
     },
     "demo": {"catalog", "query", "plan", "cost", "planners", "report"},
     "reproduce": {

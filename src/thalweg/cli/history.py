@@ -26,6 +26,12 @@ def history(
     picture: Annotated[
         Path | None, typer.Option("--picture", metavar="FILE", help="Draw costs and changes, SVG or PNG.")
     ] = None,
+    change: Annotated[
+        int | None,
+        typer.Option(
+            "--change", metavar="N", min=1, help="Draw the N-th change instead: its operators, by batch."
+        ),
+    ] = None,
     as_json: given.AsJson = False,
 ) -> None:
     """Show when a run has changed its plan, and why."""
@@ -39,14 +45,26 @@ def history(
     links = Observed.load(out / "_thalweg" / "statistics.json").links
     unit = _unit(out)
     if picture is not None:
-        from thalweg.report.changes import draw
-
-        draw(records, unit, picture)
+        _draw(out, records, unit, picture, change)
+    elif change is not None:
+        raise UserError("--change needs --picture", where="--change")
     if as_json:
         print_json(document(records, links))
     else:
         _show(records, unit)
         _show_links(links)
+
+
+def _draw(out: Path, records: Sequence[Record], unit: str, picture: Path, change: int | None) -> None:
+    from thalweg.report import changes, move
+
+    if change is None:
+        changes.draw(records, unit, picture)
+        return
+    done = [r.change for r in records if r.outcome == "done"]
+    if change > len(done):
+        raise UserError(f"the run has changed its plan {len(done)} times", where="--change")
+    move.draw(move.Move.read(out / "_thalweg" / "programs", done[change - 1]), picture)
 
 
 def document(records: Sequence[Record], links: Mapping[Ends, Traffic]) -> dict[str, Any]:
