@@ -78,7 +78,7 @@ def test_any_tree_of_a_plan_gives_what_the_rule_says(case: Case) -> None:
 
 @pytest.mark.long
 @given(cases.filter(bounded))
-@settings(max_examples=5000, deadline=None)
+@settings(max_examples=2500, deadline=None)
 def test_results_equal_the_rule_many_times(case: Case) -> None:
     check(case)
 
