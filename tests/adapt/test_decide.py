@@ -42,7 +42,7 @@ def test_another_stream_becomes_the_fastest() -> None:
     assert {m.name for m in decision.moved} == {"a rate", "c rate"}
     assert decision.cost_after == pytest.approx(make_plan([QUERY], fast, OPTIONS).total)
     assert decision.cost_before > 10 * decision.cost_after
-    asked.moved_to(decision.plan)
+    asked.plan = decision.plan
     assert asked.consider(fast) is None  # nothing has moved since
 
 

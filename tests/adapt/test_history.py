@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from thalweg.adapt.history import History, Record
+from thalweg.adapt.history import DECLINED, History, Record
 from thalweg.cli.main import invoke
 from thalweg.plan.document import Plan
 from thalweg.plan.options import PlanChange, PlanInForce
@@ -25,17 +25,17 @@ ONE = Record(
     bytes_to_move=10.0,
     outcome="declined",
 )
-MOVE = replace(ONE, at=ONE.at + 60, outcome="moving", change=3, first=7)
+MOVE = replace(ONE, at=ONE.at + 60, outcome="moving", change=7)
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     history = History(tmp_path / "changes.json")
     history.add(ONE)
     history.add(MOVE)
-    history.change(3, outcome="done", seconds=1.5, bytes_moved=9)
+    history.change(7, outcome="done", seconds=1.5, bytes_moved=9)
     found = History.load(tmp_path / "changes.json")
     assert found.records == [ONE, replace(MOVE, outcome="done", seconds=1.5, bytes_moved=9)]
-    assert found.record(3) == found.records[1]
+    assert found.record(7) == found.records[1]
     assert found.record(4) is None
 
 
@@ -55,7 +55,7 @@ def test_the_plan_in_force_costs_what_the_last_decision_said(tmp_path: Path) -> 
     history.add(MOVE)
     moving = PlanChange(MOVE.at, "saves 50% of the cost", ("a rate: 1, now 2",), "moving")
     assert history.in_force(plan) == PlanInForce("", 100.0, "bytes/s between sites", 0, moving)
-    history.change(3, outcome="done")
+    history.change(7, outcome="done")
     done = replace(moving, outcome="done")
     assert history.in_force(plan) == PlanInForce("", 50.0, "bytes/s between sites", 1, done)
     history.add(replace(ONE, at=MOVE.at + 60, cost_before=55.0))
@@ -102,3 +102,13 @@ def test_a_damaged_history(run: Path, capsys: pytest.CaptureFixture[str]) -> Non
     (run / "_thalweg" / "changes.json").write_text("[{}]")
     assert invoke(["history", str(run)]) == 2
     assert "changes.json: is damaged" in capsys.readouterr().err
+
+
+def test_only_the_last_decisions_to_stay_are_kept_and_all_to_move(tmp_path: Path) -> None:
+    history = History(tmp_path / "changes.json")
+    history.add(replace(MOVE, outcome="done"))
+    for n in range(2 * DECLINED):
+        history.add(replace(ONE, at=float(n), outcome="declined"))
+    assert len(history.records) == 1 + DECLINED
+    assert history.records[0].outcome == "done"
+    assert history.records[-1].at == 2 * DECLINED - 1

@@ -89,3 +89,12 @@ def test_slow_streams_are_remembered_until_enough_is_known() -> None:
     now = found.catalog(KNOWN, [QUERY])
     assert now is not None
     assert now.streams["a"].stats.rate == pytest.approx(0.5, rel=0.1)
+
+
+def test_a_stream_that_falls_silent_keeps_a_rate_which_goes_down() -> None:
+    """Were it forgotten, its declared rate would be taken for its rate of now."""
+    found = observed(*[(100, 100)] * 10, *[(100, 0)] * 600)
+    now = found.catalog(KNOWN, [QUERY])
+    assert now is not None
+    assert now.streams["b"].stats.rate is not None
+    assert now.streams["b"].stats.rate < 1

@@ -55,10 +55,10 @@ class Places:
         if self.refuses:
             raise UserError(self.refuses)
         programs = self.host.programs
-        programs.put(batch + 1, migration.begin(programs.at(batch), self.other.program, 1, 0))
-        return 1
+        programs.put(batch + 1, migration.begin(programs.at(batch), self.other.program, batch + 1, 0))
+        return batch + 1
 
-    def numbered(self, change):
+    def of(self, change):
         return self.plan
 
 
@@ -88,8 +88,7 @@ def adapting(tmp_path):
     )
     made.observed.catalog = lambda *_: plans.catalog
     made.said = said
-    yield made
-    made.close()
+    return made
 
 
 def tally(batch, rows=5, **more):
@@ -111,9 +110,9 @@ def test_moves_in_the_batch_after_the_decision(adapting):
     after(adapting, 0)
     assert not coming(adapting, 1)
     after(adapting, 1)
-    assert coming(adapting, 2) == 1
+    assert coming(adapting, 2) == 2
     (record,) = adapting.history.records
-    assert (record.outcome, record.change, record.first) == ("moving", 1, 2)
+    assert (record.outcome, record.change) == ("moving", 2)
     assert adapting.history.changes == 0
 
 
@@ -135,7 +134,7 @@ def test_moves_when_all_have_their_windows(adapting):
     ready = [f"{g}/{p.name}" for of in program.groups for p in of.operators for g in of.groups]
     after(adapting, 3, ready=ready)
     assert not coming(adapting, 4)
-    assert adapting.plans.host.programs.at(4).change == 1
+    assert adapting.plans.host.programs.at(4).change == 2
     (record,) = adapting.history.records
     assert (record.outcome, record.moment, adapting.history.changes) == ("done", 101, 1)
     # The old operators have not ended: no further change yet.
@@ -158,6 +157,38 @@ def test_a_move_that_is_never_ready_is_given_up_and_says_where(adapting):
     assert any("stays with its plan: after 0 s windows were missing at" in line for line in adapting.said)
 
 
+def test_a_move_that_was_not_written_down_is_when_it_is_done(adapting):
+    after(adapting, 0)
+    after(adapting, 1)
+    adapting.history.records.clear()  # killed before it was written
+    program = adapting.plans.host.programs.at(2)
+    ready = [f"{g}/{p.name}" for of in program.groups for p in of.operators for g in of.groups]
+    after(adapting, 2, ready=ready)
+    (record,) = adapting.history.records
+    assert (record.outcome, record.change) == ("done", 2)
+    assert record.reason == "begun by a run that was killed before it wrote down why"
+
+
+def test_a_move_that_an_earlier_attempt_of_the_batch_has_undone_is_written_down(adapting):
+    after(adapting, 0)
+    after(adapting, 1)
+    programs = adapting.plans.host.programs
+    programs.put(3, migration.undo(programs.at(2)))
+    after(adapting, 2)
+    assert [r.outcome for r in adapting.history.records] == ["undone"]
+
+
+def test_a_planner_that_fails_does_not_end_the_run(adapting):
+    def fails(_):
+        raise KeyError("a fault of the planner")
+
+    adapting.decider.consider = fails
+    after(adapting, 0)
+    after(adapting, 1)
+    assert adapting.said == ["no other plan: 'a fault of the planner'"]
+    assert not adapting.history.records
+
+
 def test_a_plan_that_the_run_cannot_take_is_declined(adapting):
     adapting.plans.refuses = "a memory budget is not possible with probe sequences"
     after(adapting, 0)
@@ -167,7 +198,7 @@ def test_a_plan_that_the_run_cannot_take_is_declined(adapting):
     assert record.reason == "saves 90%, but a memory budget is not possible with probe sequences"
 
 
-@pytest.mark.parametrize(("change", "outcome"), [(1, "done"), (0, "undone")])
+@pytest.mark.parametrize(("change", "outcome"), [(2, "done"), (0, "undone")])
 def test_a_run_that_goes_on_writes_down_how_the_last_move_ended(adapting, tmp_path, change, outcome):
     after(adapting, 0)
     after(adapting, 1)
@@ -179,7 +210,6 @@ def test_a_run_that_goes_on_writes_down_how_the_last_move_ended(adapting, tmp_pa
         plan=plans.plan, catalog=plans.catalog, planning=PlanOptions(), adapts=Adapt.CENTRAL
     )
     again = Adapting.of(plans, folder, options, print)
-    again.close()
     assert [r.outcome for r in again.history.records] == [outcome]
 
 

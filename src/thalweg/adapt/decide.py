@@ -71,7 +71,7 @@ class Decision:
 
 @dataclass
 class Decider:
-    """Decides for the plan in force, which `moved_to` changes; `first` is the one that a run began with.
+    """Decides for `plan`, which is in force; `first` is the one that a run began with.
 
     Another plan is found by the planner of the options, which has all statistics (adaptive Algorithm 2); or
     `by_nodes`, which have their own and write to each other (Algorithm 3). Those change probe sequences of
@@ -102,11 +102,14 @@ class Decider:
         # Nodes find a plan by fewer statistics; both are priced by all of them.
         after, _ = priced(Session(now, self.options), self.queries, candidate)
         cost, saved = _moving(session, moving, self.rules.horizon_s), before - after
-        taken, why = True, f"saves {_share(saved, before)} of the cost"
-        if saved <= self.rules.margin * before:
+        if not before:
+            taken, why = False, "the plan costs nothing"
+        elif saved <= self.rules.margin * before:
             taken, why = False, f"the best plan now costs {_share(after, before)} of this one"
         elif saved * self.rules.horizon_s <= cost:
             taken, why = False, f"moving costs more than it saves in {self.rules.horizon_s:g} s"
+        else:
+            taken, why = True, f"saves {_share(saved, before)} of the cost"
         return Decision(moved, before, after, size, taken, why, candidate, messages)
 
     def _candidate(self, then: Catalog, now: Catalog) -> tuple[Plan, int]:
@@ -124,10 +127,6 @@ class Decider:
             found.append(replace(planned, cost=cost, marginal_cost=cost, searched=0, deployment=deployment))
             messages += updated.modification
         return Plan(self.plan.objective, tuple(found)), messages
-
-    def moved_to(self, plan: Plan) -> None:
-        """From now on this plan is in force."""
-        self.plan = plan
 
     def first_cost(self, now: Catalog) -> float:
         """What the plan of the beginning would cost."""
@@ -152,7 +151,7 @@ def check_for_nodes(plan: Plan, where: str) -> None:
 
 
 def _share(part: float, whole: float) -> str:
-    return f"{part / whole:.0%}" if whole else "nothing"
+    return f"{part / whole:.0%}"
 
 
 def moves(then: Catalog, now: Catalog, least: float, streams: Sequence[str]) -> Iterator[Moved]:

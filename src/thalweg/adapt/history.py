@@ -18,6 +18,9 @@ from thalweg.plan.options import PlanChange, PlanInForce
 WITHOUT = "remove it; the run goes on without"
 """What to do with a damaged file that only tells what was."""
 
+DECLINED = 100
+"""So many of the last decisions to stay are kept; those to move are all kept."""
+
 Outcome = Literal["declined", "moving", "done", "undone"]
 
 
@@ -26,7 +29,7 @@ class Record:
     """One decision. `at` is in seconds since 1970, `event_time` in microseconds of the streams' own time.
 
     `messages` are those between sites that finding the plan took, where the nodes found it themselves.
-    `first` is the first batch of the new plan, and `change` the number of the move. `first_cost` is what the
+    `change` is the number of the move: the first batch of the new plan's operators. `first_cost` is what the
     plan that the run began with would cost now. `moment` is t*: results before it came from the plan before.
     """
 
@@ -41,7 +44,6 @@ class Record:
     outcome: Outcome
     messages: int = 0
     change: int = 0
-    first: int = 0
     moment: int | None = None
     bytes_moved: int = 0
     seconds: float = 0.0
@@ -63,12 +65,22 @@ class Record:
         )
 
 
+def plan_file(change: int) -> str:
+    """Where the plan of a change is, in the output folder of a run; the first plan has 0."""
+    return f"_thalweg/programs/{change:09d}.plan.json" if change else "plan.json"
+
+
 @dataclass
 class History:
     """All records of a run, in the order of their times."""
 
     path: Path
     records: list[Record] = field(default_factory=list)
+
+    @classmethod
+    def of_run(cls, out: Path) -> History:
+        """That of the run with this output folder."""
+        return cls.load(out / "_thalweg" / "changes.json")
 
     @classmethod
     def load(cls, path: Path) -> History:
@@ -81,12 +93,20 @@ class History:
         """A batch that is repeated may decide otherwise: what it had begun is replaced."""
         self.records = [r for r in self.records if not (record.change and r.change == record.change)]
         self.records.append(record)
+        declined = [r for r in self.records if r.outcome == "declined"]
+        for old in declined[:-DECLINED]:
+            self.records.remove(old)
         self._save()
 
     def change(self, number: int, **what: Any) -> None:
         """More is known of a move."""
         self.records = [replace(r, **what) if r.change == number else r for r in self.records]
         self._save()
+
+    @property
+    def ended(self) -> list[Record]:
+        """The moves that have come to their end: done or undone."""
+        return [r for r in self.records if r.outcome in ("done", "undone")]
 
     def record(self, change: int) -> Record | None:
         return next((r for r in self.records if r.change == change), None)

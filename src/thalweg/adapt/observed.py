@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -22,7 +23,7 @@ HALF_LIFE_S = 20.0
 LEAST = 100
 """Statistics of fewer tuples than this decide nothing."""
 
-Ends = tuple[str, str]
+Way = tuple[str, str]
 """The two sites of a link: from the first to the second."""
 
 
@@ -59,11 +60,11 @@ class Observed:
 
     sketches: dict[str, Sketch] = field(default_factory=dict)
     top: int | None = None  # the greatest time of all streams
-    links: dict[Ends, Traffic] = field(default_factory=dict)
+    links: dict[Way, Traffic] = field(default_factory=dict)
     half_life_s: float = HALF_LIFE_S
 
     def add_traffic(
-        self, seconds: float, sent: Mapping[Ends, int], delays: Mapping[Ends, Sequence[float]]
+        self, seconds: float, sent: Mapping[Way, int], delays: Mapping[Way, Sequence[float]]
     ) -> None:
         """Take in the bytes of a batch by link, and the delays of what it read; it took so many seconds."""
         for ends in {*self.links, *sent, *delays}:
@@ -72,12 +73,12 @@ class Observed:
 
     def add(self, found: Mapping[str, Mapping[str, Any]], newest: Mapping[str, int]) -> None:
         """Take in the sketches of a batch; `newest` are the greatest times of the streams so far."""
-        top, count = max(newest.values(), default=None), self._count
-        if top is not None and self.top is not None and top > self.top and count:
-            # Slow streams are remembered for longer, so that something is known of them.
-            factor = max(2 ** (-(top - self.top) / 1e6 / self.half_life_s), min(1.0, 2 * LEAST / count))
+        top = max(newest.values(), default=None)
+        if top is not None and self.top is not None and top > self.top:
+            factor = 2 ** (-(top - self.top) / 1e6 / self.half_life_s)
             for sketch in self.sketches.values():
-                sketch.decay(factor)
+                # A slow stream is remembered for longer, and a silent one keeps a rate, so that it is known.
+                sketch.decay(max(factor, min(1.0, 2 * LEAST / max(1.0, sketch.count))))
         for stream, one in found.items():
             self.sketches.setdefault(stream, Sketch()).merge(Sketch.from_json(one))
         if top is not None:
@@ -85,14 +86,10 @@ class Observed:
             for sketch in self.sketches.values():
                 sketch.reach(self.top)  # a stream that has fallen silent is slower now
 
-    @property
-    def _count(self) -> float:
-        return sum(s.count for s in self.sketches.values())
-
     def catalog(self, declared: Catalog, queries: Sequence[Query]) -> Catalog | None:
         """The catalog with what was measured; None as long as there is too little of it."""
         names = {i.stream for q in queries for i in q.inputs}
-        if self._count < LEAST:
+        if sum(s.count for s in self.sketches.values()) < LEAST:
             return None
         stats = {name: self.sketches[name].stats() for name in names & self.sketches.keys()}
         return updated(declared, stats, joins(queries, self.sketches))
@@ -118,5 +115,5 @@ class Observed:
         """What an earlier run has written; nothing, if there is no file."""
         try:
             return cls.from_json(path.read_text()) if path.exists() else cls()
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, zlib.error):
             raise UserError("is damaged", where=str(path), remedy=WITHOUT) from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,8 +13,8 @@ from thalweg.cli import options as given
 from thalweg.errors import UserError
 
 if TYPE_CHECKING:
-    from thalweg.adapt.history import Record
-    from thalweg.adapt.observed import Ends, Traffic
+    from thalweg.adapt.history import History
+    from thalweg.adapt.observed import Traffic, Way
 
 
 _SHOWN = 5
@@ -41,49 +41,54 @@ def history(
 
     if not (out / "_thalweg").is_dir():
         raise UserError("this is not the folder of a run", where=str(out), remedy="give the --out of a run")
-    records = History.load(out / "_thalweg" / "changes.json").records
+    told = History.of_run(out)
     links = Observed.load(out / "_thalweg" / "statistics.json").links
     unit = _unit(out)
     if picture is not None:
-        _draw(out, records, unit, picture, change)
+        _draw(out, told, unit, picture, change)
     elif change is not None:
         raise UserError("--change needs --picture", where="--change")
     if as_json:
-        print_json(document(records, links))
+        print_json(document(told, links))
     else:
-        _show(records, unit)
+        _show(told, unit)
         _show_links(links)
 
 
-def _draw(out: Path, records: Sequence[Record], unit: str, picture: Path, change: int | None) -> None:
+def _draw(out: Path, told: History, unit: str, picture: Path, change: int | None) -> None:
     from thalweg.report import changes, move
 
     if change is None:
-        changes.draw(records, unit, picture)
+        changes.draw(told.records, unit, picture)
         return
-    done = [r.change for r in records if r.outcome == "done"]
-    if change > len(done):
-        raise UserError(f"the run has changed its plan {len(done)} times", where="--change")
-    move.draw(move.Move.read(out / "_thalweg" / "programs", done[change - 1]), picture)
+    if change > len(told.ended):
+        raise UserError(f"the run has begun {len(told.ended)} changes", where="--change")
+    move.draw(move.Move.read(out / "_thalweg" / "programs", told.ended[change - 1].change), picture)
 
 
-def document(records: Sequence[Record], links: Mapping[Ends, Traffic]) -> dict[str, Any]:
+def document(history: History, links: Mapping[Way, Traffic]) -> dict[str, Any]:
     """The JSON of a history: moves that have come to an end, how many decisions there were, and the links."""
-    changes = [
-        {
-            "at": _moment(r.at),
-            "event_time": None if r.event_time is None else _moment(r.event_time / 1e6),
-            "reason": r.reason,
-            "moved": list(r.moved),
-            "cost_before": r.cost_before,
-            "cost_after": r.cost_after,
-            "bytes_moved": r.bytes_moved,
-            "seconds": r.seconds,
-            "outcome": r.outcome,
-        }
-        for r in records
-        if r.outcome in ("done", "undone")
-    ]
+    from thalweg.adapt.history import plan_file
+
+    changes, plan = [], 0
+    for number, r in enumerate(history.ended, 1):
+        changes.append(
+            {
+                "number": number,
+                "at": _moment(r.at),
+                "event_time": None if r.event_time is None else _moment(r.event_time / 1e6),
+                "reason": r.reason,
+                "moved": list(r.moved),
+                "cost_before": r.cost_before,
+                "cost_after": r.cost_after,
+                "plan_before": plan_file(plan),
+                "plan_after": plan_file(r.change),
+                "bytes_moved": r.bytes_moved,
+                "seconds": r.seconds,
+                "outcome": r.outcome,
+            }
+        )
+        plan = r.change if r.outcome == "done" else plan
     measured = [
         {
             "from": source,
@@ -93,10 +98,10 @@ def document(records: Sequence[Record], links: Mapping[Ends, Traffic]) -> dict[s
         }
         for (source, target), one in sorted(links.items())
     ]
-    return {"changes": changes, "considered": len(records), "links": measured}
+    return {"changes": changes, "considered": len(history.records), "links": measured}
 
 
-def _show_links(links: Mapping[Ends, Traffic]) -> None:
+def _show_links(links: Mapping[Way, Traffic]) -> None:
     from thalweg.report.texts import volume
 
     for (source, target), one in sorted(links.items()):
@@ -116,18 +121,20 @@ def _unit(out: Path) -> str:
     return MODELS[Plan.load(out / "plan.json").objective].unit
 
 
-def _show(records: Sequence[Record], unit: str) -> None:
+def _show(told: History, unit: str) -> None:
+    from thalweg.adapt.history import plan_file
     from thalweg.report.texts import volume
 
-    if not records:
+    if not told.records:
         typer.echo("nothing was considered: the run does not adapt, or has not read enough yet")
-    for r in records:
-        text = (
-            f"{_moment(r.at)}  {r.outcome}: {r.cost_before:,.4g} {unit}, then {r.cost_after:,.4g}; {r.reason}"
-        )
-        if r.outcome in ("done", "undone"):
-            text += f"; {volume(r.bytes_moved)} moved in {r.seconds:.1f} s"
-        typer.echo(text)
+    numbers = {id(r): n for n, r in enumerate(told.ended, 1)}
+    for r in told.records:
+        costs = f"{r.cost_before:,.4g} {unit}, then {r.cost_after:,.4g}"
+        if id(r) in numbers:
+            moved = f"{volume(r.bytes_moved)} moved in {r.seconds:.1f} s, to {plan_file(r.change)}"
+            typer.echo(f"{_moment(r.at)}  change {numbers[id(r)]}, {r.outcome}: {costs}; {r.reason}; {moved}")
+        else:
+            typer.echo(f"{_moment(r.at)}  {r.outcome}: {costs}; {r.reason}")
         for moved in r.moved[:_SHOWN]:
             typer.echo(f"    {moved}")
         if len(r.moved) > _SHOWN:

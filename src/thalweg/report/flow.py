@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from thalweg import report
+from thalweg.adapt.history import History, plan_file
 from thalweg.catalog.model import Catalog
 from thalweg.cost.price import shipments
 from thalweg.errors import UserError
@@ -46,12 +47,13 @@ class Flow:
 
     @classmethod
     def read_from(cls, folder: Path) -> Flow:
-        """From the folder of a run."""
+        """From the folder of a run, with its last plan."""
         try:
             metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise UserError("there are no counts of a run here", where=str(folder)) from error
-        return cls.of(Plan.load(folder / "plan.json"), metrics)
+        changes = [r.change for r in History.of_run(folder).records if r.outcome == "done"]
+        return cls.of(Plan.load(folder / plan_file(changes[-1] if changes else 0)), metrics)
 
     @property
     def payload(self) -> int:

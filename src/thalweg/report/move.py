@@ -63,8 +63,8 @@ class Move:
         if not moving or not done:
             raise UserError(f"the run has completed no change {change}", where="--change")
         over = next((b for b in done if not found[b]["ending"]), max(found) + 1)
-        first, last = moving[0] - _BESIDE, over + _BESIDE
-        program_of = {b: found[max(k for k in found if k <= max(b, 0))] for b in range(first, last)}
+        first, last = max(0, moving[0] - _BESIDE), over + _BESIDE
+        program_of = {b: found[max(k for k in found if k <= b)] for b in range(first, last)}
         return cls(tuple(_bars(program_of, moving[0], change)), done[0], first, last)
 
 

@@ -225,7 +225,7 @@ class _Run:
         assert self.moving is not None
         self.host.advance()
         plan, self.agreed = self.moving
-        self.decider.moved_to(plan)
+        self.decider.plan = plan
         self.moving, self.committing = None, False
 
     def _compiled(self, deployment: Deployment, **more: object) -> Compiled:

@@ -9,20 +9,23 @@ history.
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from thalweg.adapt.decide import Decider, Decision, check_for_nodes
 from thalweg.adapt.history import History, Record
-from thalweg.adapt.observed import Ends, Observed
+from thalweg.adapt.observed import Observed, Way
 from thalweg.catalog.model import Catalog
 from thalweg.errors import UserError
 from thalweg.files import write_text
 from thalweg.operators import migration
+from thalweg.operators.program import Program
 from thalweg.plan.options import Adapt, PlanInForce, RunOptions
 from thalweg.spark.folder import Folder
 from thalweg.spark.plans import Plans
@@ -51,7 +54,6 @@ class Adapting:
     say: Callable[[str], None]
     every_s: float = EVERY_S
     patience_s: float = PATIENCE_S
-    _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "thalweg-adapt"))
     _asked: Future[Decided] | None = None
     _last_s: float = field(default_factory=time.monotonic)
     _seen_s: float = field(default_factory=time.monotonic)  # the end of the batch before
@@ -61,14 +63,12 @@ class Adapting:
     def of(cls, plans: Plans, folder: Folder, options: RunOptions, say: Callable[[str], None]) -> Adapting:
         """Go on from where the run has come. Its programs say so; the history may lack the last word."""
         program = plans.host.programs.at(folder.next_batch)
-        plan = plans.numbered(program.change) or options.plan
+        plan = plans.of(program.change)
         by_nodes = options.adapts is Adapt.DISTRIBUTED
         if by_nodes:
             check_for_nodes(plan, "--adapt distributed")
         history = History.load(folder.own / "changes.json")
-        for record in history.records:
-            if record.outcome == "moving" and record.change != program.coming:
-                history.change(record.change, outcome="done" if record.change == program.change else "undone")
+        _complete(history, program)
         decider = Decider(
             plans.queries, options.planning, options.plan, plan, options.catalog, by_nodes=by_nodes
         )
@@ -82,7 +82,7 @@ class Adapting:
         batch: int,
         tally: Tally,
         sketches: Mapping[str, Mapping[str, Any]],
-        delays: Mapping[Ends, Sequence[float]],
+        delays: Mapping[Way, Sequence[float]],
     ) -> None:
         """Go on after a batch that has been published.
 
@@ -94,6 +94,7 @@ class Adapting:
         self.observed.add_traffic(self._seen_s - before, sent, delays)
         self._advance(batch, tally)
         now = self.plans.host.programs.at(batch + 1)
+        _complete(self.history, now)
         # One change after the other: operators that end hold state, and their streams still go to them.
         if now.coming or now.ending or not tally.read:
             return
@@ -109,16 +110,20 @@ class Adapting:
             return
         self._last_s = time.monotonic()
         write_text(self.statistics, self.observed.to_json())
-        if (now := self.observed.catalog(self.declared, self.decider.queries)) is not None:
-            self._asked = self._thread.submit(self._decide, now)
+        observed = deepcopy(self.observed)  # batches go on meanwhile
+        self._asked = Future()
+        # Nobody waits for it at the end.
+        threading.Thread(target=self._decide, args=(observed, self._asked), daemon=True).start()
 
-    def _decide(self, now: Catalog) -> Decided:
+    def _decide(self, observed: Observed, asked: Future[Decided]) -> None:
+        found: Decided = None
         try:
-            decision = self.decider.consider(now)
-            return None if decision is None else (decision, self.decider.first_cost(now))
-        except (UserError, ValueError) as error:  # no plan for these statistics; the one in force goes on
+            if (now := observed.catalog(self.declared, self.decider.queries)) is not None:
+                decision = self.decider.consider(now)
+                found = None if decision is None else (decision, self.decider.first_cost(now))
+        except Exception as error:  # whatever it is, the plan in force goes on
             self.say(f"no other plan: {error}")
-            return None
+        asked.set_result(found)
 
     def _take(self, batch: int, tally: Tally, decision: Decision, first_cost: float) -> None:
         """Do what was decided, and write it down."""
@@ -132,7 +137,7 @@ class Adapting:
         record = Record.of(decision, time.time(), newest, first_cost)
         if change:
             self._begun = (change, time.monotonic())
-            record = replace(record, change=change, first=batch + 1, copied_before=tally.totals.copied)
+            record = replace(record, change=change, copied_before=tally.totals.copied)
             self.say(f"changes its plan: {decision.reason}")
         self.history.add(record)
 
@@ -150,26 +155,38 @@ class Adapting:
 
     def _settle(self, change: int, seconds: float, tally: Tally, missing: list[str] | None) -> None:
         """Write down how a move has ended: undone, where windows were missing at some sites."""
-        record, self._begun = self.history.record(change), None
+        record, self._begun = self.history.record(change) or self._unwritten(change, tally), None
         why = f"after {self.patience_s:g} s windows were missing at {', '.join(missing or ())}"
-        if record is not None:  # a run that died in between may not have written it down
-            self.history.change(
-                change,
+        self.history.add(
+            replace(
+                record,
                 outcome="done" if missing is None else "undone",
                 reason=record.reason if missing is None else f"{record.reason}; given up: {why}",
                 moment=tally.after_all if missing is None else None,
                 seconds=round(seconds, 3),
                 bytes_moved=tally.totals.copied - record.copied_before,
             )
-        if missing is not None:
+        )
+        if missing is None:
+            self.decider.plan = self.plans.of(change)
+        else:
             self.say(f"stays with its plan: {why}")
-        elif (plan := self.plans.numbered(change)) is not None:
-            self.decider.moved_to(plan)
+
+    def _unwritten(self, change: int, tally: Tally) -> Record:
+        """The record of a move that a run began just before it was killed."""
+        before, after = self.decider.plan.total, self.plans.of(change).total
+        why = "begun by a run that was killed before it wrote down why"
+        newest = max(tally.newest.values(), default=None)
+        return Record(time.time(), newest, (), why, before, after, before, 0.0, "moving", change=change)
 
     @property
     def in_force(self) -> PlanInForce:
         """The plan in force and its last change, for the progress of the run."""
         return self.history.in_force(self.decider.plan)
 
-    def close(self) -> None:
-        self._thread.shutdown(wait=False, cancel_futures=True)
+
+def _complete(history: History, program: Program) -> None:
+    """Write down how moves have ended whose run was killed before it did."""
+    for record in history.records:
+        if record.outcome == "moving" and record.change != program.coming:
+            history.change(record.change, outcome="done" if record.change == program.change else "undone")

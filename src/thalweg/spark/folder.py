@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from thalweg import private
+from thalweg.adapt.history import plan_file
 from thalweg.errors import UserError
 from thalweg.exchange.disk import NEW_FOLDER, damaged, failed
 from thalweg.files import unusable, write_text
@@ -94,7 +95,7 @@ class Folder:
 
     def plan_of(self, first: int) -> Path:
         """The plan of the program that takes over with a batch."""
-        return self.own / "programs" / f"{first:09d}.plan.json" if first else self.path / "plan.json"
+        return self.path / plan_file(first)
 
     def _forget(self) -> None:
         """Remove what a run has made that has read nothing; the lock stays, and whatever else is there."""

@@ -12,7 +12,6 @@ not to a plan.
 
 from __future__ import annotations
 
-import bisect
 import threading
 import uuid
 from collections import defaultdict
@@ -174,10 +173,6 @@ class SparkHost(Host):
     def must_end(self) -> bool:
         """Whether anything waits for event time to pass, so that it must be said that it will."""
         return self.programs.at(self.programs.firsts()[-1]).waits
-
-    def generation(self, batch: int) -> int:
-        """How many programs have taken over by this batch."""
-        return bisect.bisect_right(self.programs.firsts(), batch) - 1
 
     def settle(self) -> None:
         """Write down the first program. A run that goes on keeps to it, and to those that took over later."""

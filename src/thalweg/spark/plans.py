@@ -37,7 +37,7 @@ def as_begun(options: RunOptions, folder: Folder, reporter: Reporter) -> RunOpti
     plan.check_is_of(options.queries, str(path))
     plan.check_fits(options.catalog, str(path))
     if [q.deployment for q in plan.queries] != [q.deployment for q in options.plan.queries]:
-        reporter.message(f"goes on by the plan it began with, which is in {path}")
+        reporter.message(f"goes on by its own plan; the one it began with is in {path}")
     return replace(options, plan=plan)
 
 
@@ -53,7 +53,7 @@ def _own(path: Path) -> Plan:
 class Plans:
     """The plans of one run. `host` runs what they are compiled to; `queries` are those of the plan in force.
 
-    A plan that takes over gets a number: that of its first program among all of the run.
+    A plan that takes over is known by the first batch of its operators; the first plan by 0.
     """
 
     spark: SparkSession
@@ -102,13 +102,13 @@ class Plans:
         )
 
     def take_over(self, batch: int, plan: Plan) -> int:
-        """Let another plan take over after a batch that has just been published; returns its number.
+        """Let another plan take over after a batch that has just been published; returns its first batch.
 
         With the same queries it gets the windows of the plan before, where the run keeps them. With others it
         begins with empty windows.
         """
         tally, host, queries = self.folder.tally(), self.host, self._asked(plan)
-        change = host.generation(batch) + 1
+        change = batch + 1
         made = self._compiled(
             plan,
             queries,
@@ -117,20 +117,16 @@ class Plans:
             begin=self._progress(tally),
             generation=change,
         )
-        plan.save(self.folder.plan_of(batch + 1))
+        plan.save(self.folder.plan_of(change))
         if queries is self.queries and self.keeps:
             host.move(batch, made, change, tally.after_all)
         else:
             host.switch(batch, made, tally.ended)
         return change
 
-    def numbered(self, change: int) -> Plan | None:
-        """The plan that took over with this number; the first one has 0."""
-        if not change:
-            return self.options.plan
-        firsts = self.host.programs.firsts()
-        path = self.folder.plan_of(firsts[change]) if change < len(firsts) else None
-        return _own(path) if path is not None and path.exists() else None
+    def of(self, change: int) -> Plan:
+        """The plan that took over with a batch."""
+        return _own(self.folder.plan_of(change))
 
     def _progress(self, tally: Tally) -> dict[str, list[list[int]]]:
         """How far the streams have come: as their sources say, or by their greatest times."""
@@ -147,11 +143,10 @@ class Plans:
     def renewed(self, batch: int) -> bool:
         """Take on what the programs up to this batch ask; whether another Spark query is needed for it."""
         before = self.queries
-        for change in range(self._renewed_to + 1, self.host.generation(batch) + 1):
-            self._renewed_to = change
-            plan = self.numbered(change)
-            if plan is None:
-                continue  # a further step on the way to the plan before
+        for change in self.host.programs.firsts():
+            if not self._renewed_to < change <= batch or not self.folder.plan_of(change).exists():
+                continue  # known, or a further step on the way to the plan before
+            self._renewed_to, plan = change, self.of(change)
             queries = self._asked(plan)
             if queries is not self.queries:
                 shape, numbers = self.host.compiled.shape, self.host.numbers(queries)

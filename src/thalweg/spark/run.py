@@ -22,7 +22,7 @@ from thalweg.operators.output import Report
 from thalweg.plan.options import Adapt, Progress, Reporter, RunOptions
 from thalweg.query.model import Query
 from thalweg.spark.adapting import Adapting
-from thalweg.spark.arrivals import Arrivals
+from thalweg.spark.delays import Delays
 from thalweg.spark.error_messages import in_our_words
 from thalweg.spark.folder import Folder
 from thalweg.spark.late import LateFiles
@@ -140,17 +140,9 @@ class _Run:
         self.plans = Plans(self.spark, self.options, self.folder, self.settled, self.schemas)
         self.host = self.plans.host
         self.source_logs = SourceLogs(self.folder.checkpoint)
-        self.arrivals = Arrivals(self.folder.checkpoint)
+        self.delays = Delays(self.folder.checkpoint)
         self.late = LateFiles(self.folder.path / "late", self.schemas)
         self.adapting = self._adapting()
-        try:
-            return self._to_the_end(names)
-        finally:
-            if self.adapting is not None:
-                self.adapting.close()
-
-    def _to_the_end(self, names: Sequence[str]) -> dict[str, Any]:
-        streams = self.options.catalog.streams
         self._prepare_output()
         (self.folder.path / "late").mkdir(exist_ok=True)
         self.earlier_s = (self.folder.metrics() or {}).get("elapsed_s", 0.0)
@@ -271,13 +263,13 @@ class _Run:
 
     def _publish(self, flow: DataFrame, batch: int) -> None:
         """Publish one batch. A repeat after a crash comes with the same number and replaces what is there."""
-        begun, delays = time.monotonic(), self.arrivals.begun(batch)
+        begun, delays = time.monotonic(), self.delays.begun(batch)
         self.folder.clear_late(batch)
         for sink in self.sinks:
             sink.clear(batch)
         report, written = self._written(flow, batch)
         sent = self.host.publish(batch, report)
-        self.arrivals.sent(sent)
+        self.delays.sent(sent)
         self._hear_of_waiting(report)
         if report.unshared and not self.warned:
             self.warned = True

@@ -12,7 +12,7 @@ from thalweg.exchange.log import Sent
 from thalweg.exchange.parcel_file import Edge
 
 
-class Arrivals:
+class Delays:
     """Files on their way between sites, and when they were sent. It forgets when a run is restarted."""
 
     def __init__(self, checkpoint: Path, clock: Callable[[], float] = time.time) -> None:
@@ -42,6 +42,6 @@ class Arrivals:
             for line in (self._offsets / str(batch)).read_text(encoding="utf-8").splitlines():
                 with contextlib.suppress(ValueError):
                     said = json.loads(line)
-                    if isinstance(said, dict) and said.keys() & self._on_the_way.keys():
-                        read |= said
+                    if isinstance(said, dict):  # offsets of other sources may be named like an edge
+                        read |= {edge: n for edge, n in said.items() if isinstance(n, int)}
         return read
