@@ -17,6 +17,7 @@ from thalweg.reproduce.adaptive import CHANGES_US, END_US, HIGH, LOW, USUAL
 from thalweg.reproduce.adaptive_costs import ADAPTIVE, CHEAPEST, GREEDY, STATIC
 from thalweg.reproduce.adaptive_run import COPIES, MESSAGES, RESULTS, reported, run
 from thalweg.reproduce.adaptive_table3 import CENTRAL, DISTRIBUTED, DOWN, PAPER, UP
+from thalweg.reproduce.files import write
 
 
 def silent(line):
@@ -132,7 +133,7 @@ def test_changing_plans_is_what_adapting_costs(costs):
         assert costs.total(plan, (RESULTS,)) == pytest.approx(costs.total(STATIC, (RESULTS,)), rel=0.05)
 
 
-def test_figure_4_says_which_of_its_claims_hold(costs, monkeypatch):
+def test_figure_4_says_which_of_its_claims_hold(costs, monkeypatch, tmp_path):
     monkeypatch.setattr(adaptive_fig4, "averaged", lambda streams, seeds, tell: costs)
     outcome = adaptive_fig4.four(0.1, silent)
     holds = [claim.holds for claim in outcome.claims]
@@ -140,6 +141,10 @@ def test_figure_4_says_which_of_its_claims_hold(costs, monkeypatch):
     assert all(claim.why for claim in outcome.claims if not claim.holds)
     assert {len(row) for row in outcome.rows} == {len(outcome.header)}
     assert [len(panel.curves) for panel in outcome.panels] == [5, 5]
+    table, _ = write(outcome, tmp_path)
+    header, first, *_ = table.read_text().splitlines()
+    assert header == "panel,plan,time,unit,seconds in an interval of 200 ms"
+    assert 0 < float(first.rpartition(",")[2]) < 1
 
 
 def test_figure_5_says_which_of_its_claims_hold(traces, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -155,27 +156,26 @@ def _setting(stretch: int) -> tuple[str, ...]:
 def _row(name: str, curves: Mapping[str, np.ndarray], one: Live | None) -> tuple[str | int | float, ...]:
     curve = curves[name]
     phase = [round(settled(curve, n)) for n in range(len(CHANGES_US) + 1)]
-    to_static = float(curve.sum() / curves[STATIC].sum())
     wire: tuple[str | int, ...] = ("", "")
     if one is not None:
         wire = one.total("bytes"), one.metrics.get("plan_changes", 0)
-    return (name, *phase, round(curve.sum()), to_static, *wire)
+    return (name, *phase, round(curve.sum()), _share(curves, name), *wire)
 
 
 def _claims(found: Mapping[str, Live], curves: Mapping[str, np.ndarray]) -> tuple[Claim, ...]:
     changes = range(1, len(CHANGES_US) + 1)
 
     def ratio(one: str, other: str, n: int) -> float:
-        return settled(curves[one], n) / settled(curves[other], n)
+        return _over(settled(curves[one], n), settled(curves[other], n))
 
     def rises(name: str) -> list[float]:
         return [settled(curves[name], n) - settled(curves[name], n - 1) for n in changes[::2]]
 
     start = ratio(ADAPTIVE, STATIC, 0)
-    least = min(s / a for s, a in zip(rises(STATIC), rises(ADAPTIVE), strict=True))
+    least = min(_over(s, a) for s, a in zip(rises(STATIC), rises(ADAPTIVE), strict=True))
     back = [ratio(ADAPTIVE, STATIC, n) for n in changes[1::2]]
     greedy = [ratio(ADAPTIVE, GREEDY, n) for n in changes]
-    whole = float(curves[ADAPTIVE].sum() / curves[STATIC].sum())
+    whole = _share(curves, ADAPTIVE)
     verdicts = {name: one.verdict for name, one in found.items()}
     late = (
         "With a half-life of 20 s the measured rate is below that of the other streams only 32 s after it "
@@ -212,8 +212,8 @@ def _claims(found: Mapping[str, Live], curves: Mapping[str, np.ndarray]) -> tupl
             "static one",
             f"{whole:.2f} times as much",
             whole <= _WHOLE,
-            f"The best greedy plans of the phases would ship {_share(curves):.2f} of it, if they were found "
-            "at once.",
+            f"The best greedy plans of the phases would ship {_share(curves, GREEDY):.2f} of it, if they "
+            "were found at once.",
         ),
         Claim(
             "both runs have the results of DuckDB",
@@ -223,5 +223,10 @@ def _claims(found: Mapping[str, Live], curves: Mapping[str, np.ndarray]) -> tupl
     )
 
 
-def _share(curves: Mapping[str, np.ndarray]) -> float:
-    return float(curves[GREEDY].sum() / curves[STATIC].sum())
+def _share(curves: Mapping[str, np.ndarray], name: str) -> float:
+    return _over(float(curves[name].sum()), float(curves[STATIC].sum()))
+
+
+def _over(one: float, other: float) -> float:
+    """A ratio; not a number where times are so short that an interval shows nothing."""
+    return one / other if other else math.nan

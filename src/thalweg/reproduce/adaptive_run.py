@@ -86,6 +86,15 @@ def run(streams: int, rows: Mapping[str, Rows], plan: Plan, adapt: str = "") -> 
     return _Run(streams, rows, plan, adapt).run()
 
 
+@dataclass(frozen=True)
+class _Moving:
+    """A move: the plan, the statistics that it is for, and how long nodes take to agree on the moment."""
+
+    plan: Plan
+    known: Catalog
+    agreeing_s: float
+
+
 class _Run:
     def __init__(self, streams: int, rows: Mapping[str, Rows], plan: Plan, adapt: str) -> None:
         self.rows, self.adapt = rows, adapt
@@ -103,7 +112,7 @@ class _Run:
             (self.asked,), options(), plan, plan, self.known, RULES, by_nodes=adapt == "distributed"
         )
         self.waits_until = 0
-        self.moving: tuple[Plan, Catalog] | None = None  # the plan, and the statistics that it is for
+        self.moving: _Moving | None = None
         self.agreed = self.known  # the statistics that the plan in force is for
         self.committing = False
         self.generation = 0
@@ -151,7 +160,8 @@ class _Run:
         if host.program.starting:
             if not self.committing and migration.ready(host.program, report.ready):
                 self.committing = True
-                self._at(now + _us(2 * messages.seconds(0)), "commit")
+                assert self.moving is not None
+                self._at(now + _us(self.moving.agreeing_s), "commit")
         elif len(report.ended) > ended:
             host.advance()
 
@@ -207,14 +217,14 @@ class _Run:
         self.trace.changes.append(Change(round_of(now), now, decision.taken, found, moves))
         if decision.taken:
             self.trace.add(MESSAGES, self.waits_until, moves.total_s)
-            self.moving = decision.plan, known
+            self.moving = _Moving(decision.plan, known, moves.elapsed_s)
             self._at(self.waits_until, "begin")
 
     def _begin(self) -> None:
         assert self.moving is not None
         self.generation += 1
         made = self._compiled(
-            self.moving[0].queries[0].deployment,
+            self.moving.plan.queries[0].deployment,
             shape=self.first.shape,
             begin=self.host.report.progress,
             generation=self.generation,
@@ -224,8 +234,8 @@ class _Run:
     def _commit(self) -> None:
         assert self.moving is not None
         self.host.advance()
-        plan, self.agreed = self.moving
-        self.decider.plan = plan
+        self.agreed = self.moving.known
+        self.decider.plan = self.moving.plan
         self.moving, self.committing = None, False
 
     def _compiled(self, deployment: Deployment, **more: object) -> Compiled:
