@@ -23,6 +23,9 @@ HALF_LIFE_S = 20.0
 LEAST = 100
 """Statistics of fewer tuples than this decide nothing."""
 
+REMEMBERED = 200
+"""So many of the last tuples of a stream count in full, however long ago they came."""
+
 Way = tuple[str, str]
 """The two sites of a link: from the first to the second."""
 
@@ -62,6 +65,7 @@ class Observed:
     top: int | None = None  # the greatest time of all streams
     links: dict[Way, Traffic] = field(default_factory=dict)
     half_life_s: float = HALF_LIFE_S
+    remembered: int = REMEMBERED
 
     def add_traffic(
         self, seconds: float, sent: Mapping[Way, int], delays: Mapping[Way, Sequence[float]]
@@ -78,7 +82,7 @@ class Observed:
             factor = 2 ** (-(top - self.top) / 1e6 / self.half_life_s)
             for sketch in self.sketches.values():
                 # A slow stream is remembered for longer, and a silent one keeps a rate, so that it is known.
-                sketch.decay(max(factor, min(1.0, 2 * LEAST / max(1.0, sketch.count))))
+                sketch.decay(max(factor, min(1.0, self.remembered / max(1.0, sketch.count))))
         for stream, one in found.items():
             self.sketches.setdefault(stream, Sketch()).merge(Sketch.from_json(one))
         if top is not None:

@@ -107,7 +107,7 @@ class _Run:
         self.last: dict[Way, int] = {}  # when the last parcels on a way arrive
         self.seen: Counter[Way] = Counter()
         self.numbers = itertools.count()
-        self.observed = Observed(half_life_s=HALF_LIFE_S)
+        self.observed = Observed(half_life_s=HALF_LIFE_S, remembered=0)
         self.decider = Decider(
             (self.asked,), options(), plan, plan, self.known, RULES, by_nodes=adapt == "distributed"
         )
