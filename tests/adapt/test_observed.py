@@ -10,6 +10,8 @@ import pytest
 
 from tests.planners.examples import catalog, query, stream
 from thalweg.adapt.observed import Observed
+from thalweg.catalog.edit import updated
+from thalweg.catalog.model import Stats
 from thalweg.observe.sketch import Sketch
 
 COLUMNS = {"k": "long", "v": "long"}
@@ -98,3 +100,12 @@ def test_a_stream_that_falls_silent_keeps_a_rate_which_goes_down() -> None:
     assert now is not None
     assert now.streams["b"].stats.rate is not None
     assert now.streams["b"].stats.rate < 1
+
+
+def test_declared_rates_count_until_the_streams_are_known_as_well() -> None:
+    stats = {name: Stats(rate=7.0) for name in "ab"}
+    declared = updated(KNOWN, stats)
+    assert observed(*[(100, 50)] * 10).catalog(declared, [QUERY]) is None
+    now = observed(*[(100, 50)] * 25).catalog(declared, [QUERY])
+    assert now is not None
+    assert now.streams["a"].stats.rate == pytest.approx(100, rel=0.05)

@@ -62,7 +62,8 @@ class Observed:
     """A sketch of each stream, and the traffic of each link, over all batches."""
 
     sketches: dict[str, Sketch] = field(default_factory=dict)
-    top: int | None = None  # the greatest time of all streams
+    top: int | None = None  # the greatest time of all streams, and after the first batch
+    since: int | None = None
     links: dict[Way, Traffic] = field(default_factory=dict)
     half_life_s: float = HALF_LIFE_S
     remembered: int = REMEMBERED
@@ -86,6 +87,7 @@ class Observed:
         for stream, one in found.items():
             self.sketches.setdefault(stream, Sketch()).merge(Sketch.from_json(one))
         if top is not None:
+            self.since = top if self.since is None else self.since
             self.top = max(top, self.top or top)
             for sketch in self.sketches.values():
                 sketch.reach(self.top)  # a stream that has fallen silent is slower now
@@ -95,13 +97,23 @@ class Observed:
         names = {i.stream for q in queries for i in q.inputs}
         if sum(s.count for s in self.sketches.values()) < LEAST:
             return None
-        stats = {name: self.sketches[name].stats() for name in names & self.sketches.keys()}
-        return updated(declared, stats, joins(queries, self.sketches))
+        if self._young:  # what is declared may be known from far more tuples
+            names = {name for name in names if declared.streams[name].stats.rate is None}
+        seen = {name: self.sketches[name] for name in names & self.sketches.keys()}
+        stats = {name: sketch.stats() for name, sketch in seen.items()}
+        return updated(declared, stats, joins(queries, seen)) if seen else None
+
+    @property
+    def _young(self) -> bool:
+        """Whether less than the half-life has passed since the first tuple."""
+        if self.top is None or self.since is None:
+            return True
+        return self.top - self.since < self.half_life_s * 1e6
 
     def to_json(self) -> str:
         sketches = {stream: sketch.to_json() for stream, sketch in self.sketches.items()}
         links = [{"ends": ends, **asdict(one)} for ends, one in sorted(self.links.items())]
-        return json.dumps({"top": self.top, "sketches": sketches, "links": links})
+        return json.dumps({"top": self.top, "since": self.since, "sketches": sketches, "links": links})
 
     @classmethod
     def from_json(cls, text: str) -> Observed:
@@ -112,7 +124,7 @@ class Observed:
         for one in data["links"]:
             source, target = one.pop("ends")
             links[source, target] = Traffic(**{name: float(value) for name, value in one.items()})
-        return cls(sketches, data["top"], links)
+        return cls(sketches, data["top"], data["since"], links)
 
     @classmethod
     def load(cls, path: Path) -> Observed:
