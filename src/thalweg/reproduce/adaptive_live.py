@@ -1,4 +1,4 @@
-"""Runs of `thalweg run` on Spark that read the same files as they come, and what each ships between sites."""
+"""A run of `thalweg run` on Spark that reads files as they come, and what it ships between sites."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from thalweg.adapt.history import History
 from thalweg.errors import UserError
 from thalweg.reproduce.adaptive import TIME, Rows
 from thalweg.reproduce.outcome import Tell
@@ -33,7 +34,11 @@ _POLL_S = 0.5
 
 @dataclass
 class Live:
-    """A run, watched through its folder: the payload that it had shipped, and when."""
+    """A run, watched through its folder: the payload that it had shipped, and when.
+
+    `home` has its catalog.yaml, its join.sql and its files. At the end there are also a verdict on its
+    results, and the times of the streams at which it decided to change its plan.
+    """
 
     name: str
     options: tuple[str, ...]
@@ -42,6 +47,7 @@ class Live:
     shipped: list[int] = field(default_factory=list)
     verdict: Mapping[str, Any] = field(default_factory=dict)
     metrics: dict[str, Any] = field(default_factory=dict)
+    changes_s: list[float] = field(default_factory=list)
 
     def look(self) -> None:
         """Read its metrics; before its first batch there are none."""
@@ -69,70 +75,60 @@ class Live:
         return np.diff(np.interp(np.arange(count + 1) * interval_s, self.at_s, self.shipped))
 
 
-def watched(
-    home: Path, runs: Mapping[str, Sequence[str]], rows: Mapping[str, Rows], tell: Tell
-) -> dict[str, Live]:
-    """Let some runs, by their options, read the tuples of all streams, each at its time; then complete them.
-
-    `home` has catalog.yaml and join.sql.
-    """
-    found = {name: Live(name, tuple(options), home) for name, options in runs.items()}
+def watched(one: Live, rows: Mapping[str, Rows], tell: Tell) -> None:
+    """Let a run read the tuples of all streams, each at its time; then complete it, and check its results."""
     origin = time.time_ns() // 1000
-    _write(home, rows, 0, origin)
-    with ExitStack() as stack:
-        tell(f"starting {len(runs)} runs on Spark")
-        children = [stack.enter_context(_started(one)) for one in found.values()]
-        _wait(found, children, 1)
-        _replay(home, rows, found, children, origin, tell)
-    for one in found.values():
-        tell(f"completing the {one.name} run, and checking its results with DuckDB")
-        _ended(one, "run", *one.options, "--once")
-        one.look()
-        one.verdict = json.loads(_ended(one, "verify", "--json"))
-    return found
+    _write(one.home, rows, 0, origin)
+    tell(f"starting the {one.name} run on Spark")
+    with _started(one) as child:
+        _wait(one, child, 1)
+        _replay(one, child, rows, origin, tell)
+    tell(f"completing the {one.name} run, and checking its results with DuckDB")
+    _ended(one, "run", *one.options, "--once")
+    one.look()
+    one.verdict = json.loads(_ended(one, "verify", "--json"))
+    one.changes_s = [(change - origin) / 1e6 for change in _changes(one)]
 
 
 def _replay(
-    home: Path,
-    rows: Mapping[str, Rows],
-    found: Mapping[str, Live],
-    children: Sequence[subprocess.Popen[bytes]],
-    origin: int,
-    tell: Tell,
+    one: Live, child: subprocess.Popen[bytes], rows: Mapping[str, Rows], origin: int, tell: Tell
 ) -> None:
-    """Write the other files, each at its time, and look at the runs meanwhile."""
+    """Write the other files, each at its time, and look at the run meanwhile."""
     begun = time.monotonic()
-    files = 1 + int(max(one.times[-1] for one in rows.values())) // FILE_US
+    files = 1 + int(max(own.times[-1] for own in rows.values())) // FILE_US
     number, last = 1, files * FILE_US / 1e6 + _QUIET_S
     while (at := time.monotonic() - begun) < last:
         while number < files and at >= number * FILE_US / 1e6:
-            _write(home, rows, number, origin)
+            _write(one.home, rows, number, origin)
             number += 1
             if number % 30 == 0:
-                tell(f"{number} of {files} s")
-        _alive(found, children)
-        for one in found.values():
-            one.note(at)
+                tell(f"{one.name}: {number} of {files} s")
+        _alive(one, child)
+        one.note(at)
         time.sleep(_POLL_S)
-    _wait(found, children, sum(len(one.times) for one in rows.values()))
+    _wait(one, child, sum(len(own.times) for own in rows.values()))
 
 
-def _wait(found: Mapping[str, Live], children: Sequence[subprocess.Popen[bytes]], tuples: int) -> None:
-    """Until all runs have read so many tuples."""
+def _wait(one: Live, child: subprocess.Popen[bytes], tuples: int) -> None:
+    """Until the run has read so many tuples."""
     begun = time.monotonic()
-    while any(one.read < tuples for one in found.values()):
-        _alive(found, children)
+    while one.read < tuples:
+        _alive(one, child)
         if time.monotonic() - begun > _PATIENCE_S:
-            raise UserError(f"the runs have not read {tuples:,} tuples in {_PATIENCE_S:g} s")
+            raise UserError(f"the {one.name} run has not read {tuples:,} tuples in {_PATIENCE_S:g} s")
         time.sleep(_POLL_S)
-        for one in found.values():
-            one.look()
+        one.look()
 
 
-def _alive(found: Mapping[str, Live], children: Sequence[subprocess.Popen[bytes]]) -> None:
-    for one, child in zip(found.values(), children, strict=True):
-        if child.poll() is not None:
-            raise UserError(f"the {one.name} run ended early: {_said(one)}")
+def _alive(one: Live, child: subprocess.Popen[bytes]) -> None:
+    if child.poll() is not None:
+        raise UserError(f"the {one.name} run ended early: {_said(one)}")
+
+
+def _changes(one: Live) -> list[int]:
+    """The event times at which the plan was changed, in microseconds."""
+    history = History.load(one.home / one.name / "_thalweg" / "changes.json")
+    return [r.event_time for r in history.records if r.outcome == "done" and r.event_time is not None]
 
 
 def _write(home: Path, rows: Mapping[str, Rows], number: int, origin: int) -> None:
