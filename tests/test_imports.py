@@ -48,7 +48,7 @@ MAY_IMPORT = {
         *("kernel", "query", "spark", "catalog", "plan", "cost", "planners", "reproduce"),
         *("wire", "exchange", "adapt", "demo"),
     },
-    "demo": {"catalog", "query", "plan", "cost", "planners", "report"},
+    "demo": {"catalog", "query", "plan", "cost", "planners", "report", "adapt"},
     "reproduce": {
         *("kernel", "report", "catalog", "query", "plan", "planners", "adapt"),
         *("compile", "operators", "simulate", "wire", "oracle", "cost"),

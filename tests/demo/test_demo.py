@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -15,20 +16,24 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
+from thalweg.adapt.history import History, Record
 from thalweg.catalog import load
 from thalweg.cli import demo as command
 from thalweg.cli.main import invoke
-from thalweg.demo import play
+from thalweg.demo import commands, play, shift
 from thalweg.demo.figures import CENTRAL, LIVE, Latency, Ran, read_figures
-from thalweg.demo.packets import LATENESS_S, QUERY, ROUTERS, SCHEMA, Traffic, destinations, rates
+from thalweg.demo.packets import EARLIER, LATENESS_S, QUERY, ROUTERS, SCHEMA, Traffic, destinations, rates
 from thalweg.demo.picture import draw
 from thalweg.demo.replay import Replay
+from thalweg.demo.shift import ADAPTING, STAYING, Change, Course, Shift
 from thalweg.plan.options import PlanOptions
 from thalweg.planners.table import make_plan
 from thalweg.processes import Process
 from thalweg.query import parse
 
-SMALL = Traffic(rate=100, seconds=5.0)
+SMALL = Traffic(rate=80, seconds=5.0)
+SHIFTING = Traffic(rate=80, seconds=8.0, speed=4.0, shift_s=2.0)
+EACH = 95  # packets of all routers in the files of a moment
 
 
 class Clock:
@@ -49,72 +54,128 @@ class Clock:
 def replayed(tmp_path):
     clock = Clock()
     replay = Replay(SMALL, tmp_path / "packets", clock=clock, sleep=clock.sleep)
-    replay.warm_up()
+    replay.earlier()
     replay.run()
     return replay
 
 
+def portion(traffic, router, number):
+    return traffic.portion(router, number, 10**15, 10**15)
+
+
 def test_a_portion_is_made_from_its_seed_and_just_before_it_is_handed_on():
-    first, again = (SMALL.portion("router2", 3, 10**15) for _ in range(2))
+    first, again = (portion(SMALL, "router2", 3) for _ in range(2))
     assert first == again
     assert first.schema == SCHEMA
-    assert first != SMALL.portion("router3", 3, 10**15)
-    assert first != SMALL.portion("router2", 4, 10**15)
-    ages = 10**15 - np.asarray(first["ts"].cast("int64"))
-    assert (ages >= 0).all()
-    assert (ages <= 800_000).all()
+    assert first != portion(SMALL, "router3", 3)
+    assert first != portion(SMALL, "router2", 4)
+    for traffic, oldest in ((SMALL, 800_000), (SHIFTING, 2_300_000)):
+        ages = 10**15 - np.asarray(portion(traffic, "router2", 3)["ts"].cast("int64"))
+        assert (ages >= 0).all()
+        assert oldest / 2 < ages.max() <= oldest
 
 
 def test_some_packets_are_later_than_the_catalog_allows():
-    ages = 10**15 - np.asarray(SMALL.portion("router1", 9, 10**15)["ts"].cast("int64"))
+    ages = 10**15 - np.asarray(portion(SMALL, "router1", 9)["ts"].cast("int64"))
     assert (ages > 60_000_000).sum() == 3
+
+
+def networks(seen):
+    """The share of each network among some destinations."""
+    found = Counter(d.split(".")[1] for d in seen.to_pylist())
+    return {network: n / len(seen) for network, n in found.items()}
 
 
 def test_what_is_popular_at_one_router_is_rare_at_the_others():
     rng = np.random.default_rng(1)
     for n, router in enumerate(ROUTERS, 1):
-        seen = Counter(d.split(".")[1] for d in destinations(rng, router, 20_000).to_pylist())
-        assert seen[str(n)] / 20_000 == pytest.approx(0.94, abs=0.01)
-        assert sum(seen.values()) == 20_000
+        seen = networks(destinations(rng, router, 20_000))
+        assert seen[str(n)] == pytest.approx(0.94, abs=0.01)
+        assert sum(seen.values()) == pytest.approx(1)
 
 
-def test_catalog_and_query_fit_together(tmp_path):
-    (tmp_path / "catalog.yaml").write_text(SMALL.catalog())
-    catalog = load(tmp_path / "catalog.yaml")
-    query = parse(SMALL.query(), name=QUERY, schemas=catalog.schemas)
+def test_a_shift_takes_the_packets_to_a_network_past_another_router():
+    before, after = EARLIER + 3, EARLIER + 4
+    counts = {n: {r: SHIFTING.count(r, n) for r in ROUTERS} for n in (0, before, after)}
+    assert counts[0] == counts[before] == {"router1": 40, "router2": 30, "router3": 25}
+    assert counts[after] == {"router1": 3, "router2": 30, "router3": 62}
+    rng = np.random.default_rng(1)
+    assert networks(destinations(rng, "router3", 20_000, shifted=True))["1"] == pytest.approx(0.6, abs=0.01)
+    assert networks(destinations(rng, "router1", 20_000, shifted=True))["1"] < 0.2
+    assert networks(destinations(rng, "router2", 20_000, shifted=True))["2"] == pytest.approx(0.94, abs=0.01)
+
+
+def measured(home, traffic):
+    """The catalog of an act with the rates of the packets that are there, and its query."""
+    (home / "catalog.yaml").write_text(traffic.catalog())
+    (home / f"{QUERY}.sql").write_text(traffic.query())
+    query, catalog = str(home / f"{QUERY}.sql"), str(home / "catalog.yaml")
+    assert invoke(["stats", query, "--catalog", catalog, "--write"]) == 0
+    found = load(home / "catalog.yaml")
+    return found, parse(traffic.query(), name=QUERY, schemas=found.schemas)
+
+
+def test_the_rates_in_the_catalog_are_measured_from_the_packets_before_the_run(tmp_path):
+    traffic = Traffic()
+    assert "stats" not in traffic.catalog()
+    Replay(traffic, tmp_path / "packets").earlier()
+    catalog, query = measured(tmp_path, traffic)
     assert [i.stream for i in query.inputs] == list(ROUTERS)
-    assert {i.window.size for i in query.inputs} == {2_000_000}
-    assert {name: s.stats.rate for name, s in catalog.streams.items()} == {
-        "router1": 100,
-        "router2": 75,
-        "router3": 62.5,
-    }
-    assert catalog.streams["router1"].stats.rates["dest"] == pytest.approx(
-        {host: rate / 4 for host, rate in rates("router1").items()}, rel=0.001
-    )
+    assert {i.window.size for i in query.inputs} == {100_000}
+    for router, per_s in (("router1", 2_000), ("router2", 1_500), ("router3", 1_250)):
+        known = catalog.streams[router].stats
+        assert known.rate == pytest.approx(per_s, rel=0.1)
+        heaviest = {host: rate for host, rate in rates(router).items() if rate > 10}
+        assert {h: known.rates["dest"][h] for h in heaviest} == pytest.approx(
+            {h: 5 * rate for h, rate in heaviest.items()}, rel=0.3
+        )
 
 
-def planned(home):
-    (home / "catalog.yaml").write_text(SMALL.catalog())
-    catalog = load(home / "catalog.yaml")
-    query = parse(SMALL.query(), name=QUERY, schemas=catalog.schemas)
+def planned(home, traffic=SMALL):
+    catalog, query = measured(home, traffic)
     return [make_plan([query], catalog, PlanOptions(planner)) for planner in ("auto", "simple")]
 
 
 def test_the_plan_that_is_chosen_ships_far_less_than_the_central_one(tmp_path):
-    chosen, central = planned(tmp_path)
+    Replay(Traffic(), tmp_path / "packets").earlier()
+    chosen, central = planned(tmp_path, Traffic())
     assert chosen.queries[0].planner == "pmjoin-optimal"
     assert central.total > 10 * chosen.total
 
 
 def test_the_replay_hands_on_every_portion_at_its_time(replayed, tmp_path):
-    assert replayed.sent == {r: 1 + n * (1 + SMALL.files) for r, n in zip(ROUTERS, (50, 38, 31), strict=True)}
+    files = EARLIER + SMALL.files
+    assert replayed.sent == {r: 1 + n * files for r, n in zip(ROUTERS, (40, 30, 25), strict=True)}
     for router in ROUTERS:
-        files = sorted((tmp_path / "packets" / router).iterdir())
-        assert [f.name for f in files] == [f"{n:05d}.parquet" for n in range(2 + SMALL.files)]
-        *sent, last = [pq.read_table(f)["sent"][0].as_py().timestamp() for f in files]
-        assert sent == [1_000.0 + 0.5 * n for n in range(1 + SMALL.files)]
+        found = sorted((tmp_path / "packets" / router).iterdir())
+        assert [f.name for f in found] == [f"{n:05d}.parquet" for n in range(files + 1)]
+        *sent, last = [pq.read_table(f)["sent"][0].as_py().timestamp() for f in found]
+        assert sent == [1_000.0] * EARLIER + [1_000.5 + 0.5 * n for n in range(SMALL.files)]
         assert last == pytest.approx(sent[-1] + SMALL.silence_s)
+        newest = [pc.max(pq.read_table(f)["ts"]).as_py().timestamp() for f in found]
+        assert newest[:-1] == pytest.approx(
+            [1_000.0 + 0.5 * (n + 1 - EARLIER) for n in range(files)], abs=0.5
+        )
+
+
+def test_time_passes_faster_for_packets_that_shift_and_none_is_ahead(tmp_path):
+    clock = Clock()
+    replay = Replay(SHIFTING, tmp_path, clock=clock, sleep=clock.sleep)
+    replay.earlier()
+    assert not replay.shifted
+    replay.run()
+    assert replay.shifted
+    for router in ROUTERS:
+        packets = pq.read_table(tmp_path / router)
+        assert pc.all(pc.less_equal(packets["ts"], packets["sent"])).as_py()
+        span = (pc.max(packets["ts"]).as_py() - pc.min(packets["ts"]).as_py()).total_seconds()
+        assert span > 4 * 0.5 * (SHIFTING.files + EARLIER - 2)
+
+
+def test_packets_read_say_which_second_of_the_replay_it_was():
+    every = EARLIER + SHIFTING.files
+    read = np.array([0, EARLIER * EACH, (EARLIER + 4) * EACH, every * EACH, every * EACH + 3])
+    assert SHIFTING.seconds_of(read) == pytest.approx([-4.5, 0, 2, 8, 8 + SHIFTING.silence_s])
 
 
 def test_the_last_packets_come_when_all_else_is_over_and_meet_nobody(replayed, tmp_path):
@@ -177,6 +238,69 @@ def ran(home, out, plan, found, payload):
     (folder / "metrics.json").write_text(json.dumps(metrics))
 
 
+def shift_figures(home, found, same=True, changes=()):
+    """The second act of two runs, of which the second has seen everything once more at its end."""
+    folder = home / shift.FOLDER
+    for out, plan, payload in zip((ADAPTING, STAYING), planned(home), (2_000, 9_000), strict=True):
+        ran(folder, out, plan, found, payload)
+    both = (Ran.read_from(folder / out, {"same": same, "expected": found}) for out in (ADAPTING, STAYING))
+    read = [EACH * (EARLIER + file) for file in (0, 4, 8, 16)]
+    samples = list(zip(read, (100, 480, 880, 1080), strict=True))
+    others = [*zip(read, (100, 480, 2480, 10_000), strict=True), (read[-1], 10_480)]
+    return Shift(SHIFTING, *both, *(Course.of(s, SHIFTING) for s in (samples, others)), tuple(changes))
+
+
+def test_the_bytes_of_both_runs_are_told_phase_by_phase(replayed, tmp_path):
+    found = shift_figures(tmp_path, 1)
+    assert [(p.begin_s, p.end_s) for p in found.phases] == [(0, 2), (2, 4), (4, 6), (6, 8)]
+    assert [round(p.adapting) for p in found.phases] == [380, 400, 100, 100]
+    assert [round(p.staying) for p in found.phases] == [380, 2000, 4000, 4000]
+    told = found.to_json()
+    assert told["phases"][1] == {"from_s": 2, "to_s": 4, "adapting": 400, "staying": 2000}
+    assert [p["shipped"]["payload_bytes"] for p in told["plans"]] == [2_000, 9_000]
+
+
+CHANGE = Change(3.5, 4.25, "saves 61% of the cost", ("router1 rate: 9, now 2",), 100.0, 39.0, 2_345, 3.25)
+
+
+def test_changes_are_told_in_seconds_of_the_replay(tmp_path):
+    history = History(tmp_path / "_thalweg" / "changes.json")
+    record = Record(
+        at=5.0, event_time=24_000_000, moved=CHANGE.moved, reason=CHANGE.reason, cost_before=100.0,
+        cost_after=39.0, first_cost=100.0, bytes_to_move=9.0, outcome="declined",
+    )  # fmt: skip
+    history.add(record)
+    done = {"moment": 27_000_000, "bytes_moved": 2_345, "seconds": 3.25}
+    for number, outcome in ((1, "done"), (2, "undone"), (3, "moving")):
+        history.add(replace(record, change=number, outcome=outcome, **done))
+    assert shift.read_changes(tmp_path, SHIFTING, 10_000_000) == (CHANGE,)
+    assert CHANGE.to_json()["in_force_s"] == 4.25
+    assert shift.read_changes(tmp_path / "other", SHIFTING, 10_000_000) == ()
+
+
+def shown(table):
+    console = Console(width=120, record=True, file=open(os.devnull, "w"))  # noqa: SIM115, PTH123
+    console.print(table)
+    return console.export_text()
+
+
+def test_the_table_of_the_second_act_has_phases_and_changes(replayed, tmp_path):
+    text = shown(command.shift_table(shift_figures(tmp_path, 1, changes=[CHANGE])))
+    for part in (
+        "between sites, before the shift",
+        "between sites, 4 to 6 s after it",
+        "40.0 times less",
+        "plan changed 1.5 s after it",
+        "saves 61% of the cost",
+        "2.345 kB moved in 3.2 s",
+    ):
+        assert part in text
+    assert "NO: DuckDB expects 1 results" in shown(
+        command.shift_table(shift_figures(tmp_path, 1, same=False))
+    )
+    assert "never" in shown(command.shift_table(shift_figures(tmp_path, 1)))
+
+
 def figures(home, found, same=True, begun=1_000.0):
     shipped = zip((LIVE, CENTRAL), planned(home), (2_000, 30_000), strict=True)
     for out, plan, payload in shipped:
@@ -214,17 +338,16 @@ def test_the_picture_is_drawn_with_and_without_results(replayed, tmp_path, rows)
     found = figures(tmp_path, len(rows))
     # Files are younger than the time of these tests by decades.
     found = type(found)(**{**found.__dict__, "published": np.arange(1.0, len(rows) + 1)})
-    draw(tmp_path, found, SMALL.window_ms / 1000, tmp_path / "demo.png")
+    second = shift_figures(tmp_path, len(rows), changes=[CHANGE] * len(rows))
+    draw(tmp_path, found, second, SMALL.window_ms / 1000, tmp_path / "demo.png")
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_closing_table_says_whether_it_was_right(replayed, tmp_path):
     results(tmp_path, [("10.0.0.1", 1_003.0, 1_002.5)])
-    for same, shown in ((True, "yes"), (False, "NO: DuckDB expects 1 results")):
-        console = Console(width=120, record=True, file=open(os.devnull, "w"))  # noqa: SIM115, PTH123
-        console.print(command.table(figures(tmp_path, 1, same)))
-        text = console.export_text()
-        assert shown in text
+    for same, verdict in ((True, "yes"), (False, "NO: DuckDB expects 1 results")):
+        text = shown(command.table(figures(tmp_path, 1, same)))
+        assert verdict in text
         parts = ("packets in, router3", "results", "packets a second", "latency", "by pmjoin-optimal")
         for part in (*parts, "15.0 times less", "30 kB"):
             assert part in text
@@ -263,8 +386,8 @@ def test_wrong_input_is_one_message_and_status_2(tmp_path, capsys):
 def test_a_run_is_quiet_when_no_batch_has_been_under_way_for_a_while(tmp_path, monkeypatch):
     clock = Clock()
     monkeypatch.setattr(play.time, "monotonic", clock)
-    run = play._Run(tmp_path, None, None)
-    checkpoint = tmp_path / LIVE / "_thalweg" / "checkpoint"
+    run = play._Run(tmp_path, None, None, None)
+    checkpoint = tmp_path / "_thalweg" / "checkpoint"
     for part in ("offsets", "commits"):
         (checkpoint / part).mkdir(parents=True)
 
@@ -289,7 +412,7 @@ def test_a_command_that_fails_is_told_with_what_it_said(tmp_path, capsys, monkey
     def start(command, **options):
         return real([sys.executable, "-c", broken], **options)
 
-    monkeypatch.setattr(play.subprocess, "Popen", start)
+    monkeypatch.setattr(commands.subprocess, "Popen", start)
     assert invoke(["demo", "--out", str(tmp_path / "out"), "--json"]) == 1
     out, err = capsys.readouterr()
     assert out == ""
@@ -305,8 +428,8 @@ def test_a_child_that_will_not_end_is_killed(tmp_path, monkeypatch):
     child = subprocess.Popen([sys.executable, "-c", stubborn], stdout=subprocess.PIPE, start_new_session=True)
     assert child.stdout is not None
     child.stdout.readline()
-    monkeypatch.setattr(play, "_GRACE_S", 0.1)
-    play._stop(child)
+    monkeypatch.setattr(commands, "_GRACE_S", 0.1)
+    commands._stop(child)
     assert child.returncode == -signal.SIGKILL
 
 
@@ -315,24 +438,31 @@ def demo(home, *arguments):
 
 
 @pytest.mark.long
-def test_the_whole_of_it_twice(tmp_path):
+def test_the_whole_of_it(tmp_path):
     home = tmp_path / "demo-out"
-    small = ("--rate", "500", "--seconds", "6", "--json")
-    for _ in range(2):
-        done = subprocess.run(demo(home, *small), capture_output=True, text=True, cwd=tmp_path, check=False)
-        assert (done.returncode, done.stderr) == (0, "")
-        told = json.loads(done.stdout)
-        assert told["verified"] is True
-        assert sum(told["input_rows"].values()) == 3 + (250 + 188 + 156) * (13 + 20)  # and to warm up
-        assert told["results"] > 500
-        assert told["late_rows"] == 27
-        assert [p["verified"] for p in told["plans"]] == [True, True]
-        assert told["times_less"] > 2  # in all bytes, of which small parcels have most
-        live, central = (p["shipped"]["payload_bytes"] for p in told["plans"])
-        assert central > 10 * live
-        for run in (LIVE, CENTRAL):
-            assert "site3" in (home / run / "network.svg").read_text()
-        assert (home / "demo.png").stat().st_size > 10_000
+    (home / "shift").mkdir(parents=True)  # an earlier demo
+    (home / play.MARKER).touch()
+    small = ("--rate", "400", "--seconds", "6", "--json")
+    done = subprocess.run(demo(home, *small), capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    told = json.loads(done.stdout)
+    assert told["verified"] is True
+    assert sum(told["input_rows"].values()) == 3 + (200 + 150 + 125) * (9 + 20 + 12)  # the first to measure
+    assert told["results"] > 500
+    assert told["late_rows"] == 36
+    assert [p["verified"] for p in told["plans"]] == [True, True]
+    assert told["times_less"] > 2  # in all bytes, of which small parcels have most
+    live, central = (p["shipped"]["payload_bytes"] for p in told["plans"])
+    assert central > 10 * live
+    second = told["shift"]
+    assert [p["verified"] for p in second["plans"]] == [True, True]
+    assert second["plans"][0]["results"] == second["plans"][1]["results"] > 500
+    assert any(change["decided_s"] > second["after_s"] for change in second["changes"])
+    adapting, staying = (second["phases"][-1][run] for run in (ADAPTING, STAYING))
+    assert staying > 1.5 * adapting
+    for run in (LIVE, CENTRAL, f"shift/{ADAPTING}", f"shift/{STAYING}"):
+        assert "site3" in (home / run / "network.svg").read_text()
+    assert (home / "demo.png").stat().st_size > 10_000
     assert [p.name for p in tmp_path.iterdir()] == ["demo-out"]
 
 

@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
@@ -19,8 +19,9 @@ from thalweg.errors import UserError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from thalweg.demo.figures import Figures
+    from thalweg.demo.figures import Figures, Ran
     from thalweg.demo.play import Moment
+    from thalweg.demo.shift import Shift
 
 WARM_UP_S = 10.0
 """Results of these seconds are not timed: the JVM compiles its code meanwhile."""
@@ -35,14 +36,19 @@ def demo(
         int, typer.Option("--rate", metavar="N", help="Packets per second at the busiest router.")
     ] = 2_000,
     seconds: Annotated[
-        float, typer.Option("--seconds", metavar="N", help="Length of the replay in seconds.")
+        float, typer.Option("--seconds", metavar="N", help="Length of the first replay in seconds.")
     ] = 10.0,
     as_json: given.AsJson = False,
 ) -> None:
-    """Join live packets of three routers across sites, and compare with shipping all to one site."""
+    """Join live packets of three routers across sites, and compare with shipping all to one site.
+
+    Then let traffic shift from one router to another, and compare a plan that adapts with one that stays.
+    """
     from thalweg.cli.inputs import print_json
+    from thalweg.demo.commands import DemoError
     from thalweg.demo.packets import Traffic
-    from thalweg.demo.play import PICTURE, DemoError, play
+    from thalweg.demo.play import PICTURE, play
+    from thalweg.demo.shift import shifting
 
     if rate < 10 or not 1 <= seconds <= 3600:
         raise UserError(
@@ -53,30 +59,32 @@ def demo(
     audience = _audience(silent=as_json)
     try:
         with _sigterm_as_interrupt():
-            figures = play(out, Traffic(rate=rate, seconds=seconds, warm_up_s=WARM_UP_S), audience)
+            first = Traffic(rate=rate, seconds=seconds, warm_up_s=WARM_UP_S)
+            shown = play(out, first, shifting(rate), audience)
     except DemoError as error:
         typer.echo(f"thalweg: {error}", err=True)
         raise typer.Exit(1) from None
     finally:
         audience.close()
     if as_json:
-        print_json({**figures.to_json(), "picture": str(out / PICTURE)})
+        print_json({**shown.to_json(), "picture": str(out / PICTURE)})
     else:
         from rich.console import Console
 
         console = Console()
-        console.print(table(figures))
+        console.print(table(shown.first))
+        console.print(shift_table(shown.second))
         console.print(
             f"picture: {out / PICTURE}\nall files: {out} ({time.monotonic() - begun:.0f} s in total)",
             highlight=False,
             soft_wrap=True,
         )
-    if not figures.verified:
+    if not shown.verified:
         raise typer.Exit(1)
 
 
 def table(figures: Figures) -> Table:
-    """The final table: the live run beside the central plan on the same packets."""
+    """The table of the first act: the live run beside the central plan on the same packets."""
     from rich.table import Table
 
     from thalweg.report.texts import saving, volume
@@ -87,17 +95,7 @@ def table(figures: Figures) -> Table:
     rows = Table(
         "", f"live, by {live}", f"central, by {central}", title="packets to the same host at three routers"
     )
-    for column in rows.columns[1:]:
-        column.justify = "right"
-    for router, count in figures.rows_in.items():
-        rows.add_row(f"packets in, {router}", f"{count:,}", f"{flows[1].read[router]:,}")
-    rows.add_row("late packets, kept aside", *(f"{ran.late:,}" for ran in plans))
-    rows.add_row("results", *(f"{ran.results:,}" for ran in plans))
-    rows.add_row(
-        "verified against DuckDB",
-        *("yes" if ran.verified else f"NO: DuckDB expects {ran.expected:,} results" for ran in plans),
-    )
-    rows.add_section()
+    _add_counts(rows, plans)
     rows.add_row("tuples between sites", *(f"{sum(way.tuples for way in f.shipped):,}" for f in flows))
     rows.add_row("payload of these tuples", *(volume(flow.payload) for flow in flows))
     rows.add_row("all bytes between sites, as sent", *(volume(flow.bytes) for flow in flows))
@@ -110,6 +108,51 @@ def table(figures: Figures) -> Table:
         rows.add_row("latency from arrival to result, p50", f"{latency.p50:.2f} s", "")
         rows.add_row("p95, maximum", f"{latency.p95:.2f} s, {latency.greatest:.2f} s", "")
     return rows
+
+
+def shift_table(shift: Shift) -> Table:
+    """The table of the second act: the plan that adapts beside the one that stays on the same packets."""
+    from rich.table import Table
+
+    from thalweg.demo.packets import SHIFTS
+    from thalweg.report.texts import saving, volume
+
+    plans = (shift.adapting, shift.staying)
+    rows = Table(
+        "", "the plan adapts", "the plan stays", title=f"traffic shifts from {SHIFTS[0]} to {SHIFTS[1]}"
+    )
+    _add_counts(rows, plans)
+    for phase in shift.phases:
+        begin, end = (moment - shift.traffic.shift_s for moment in (phase.begin_s, phase.end_s))
+        when = "before the shift" if end <= 0 else f"{begin:g} to {end:g} s after it"
+        rows.add_row(f"between sites, {when}", volume(phase.adapting), volume(phase.staying))
+    rows.add_row("", f"[bold]{saving(phase.adapting, phase.staying)}[/]", "")
+    rows.add_row("all bytes between sites, as sent", *(volume(ran.flow.bytes) for ran in plans))
+    rows.add_row("payload of the tuples", *(volume(ran.flow.payload) for ran in plans))
+    rows.add_section()
+    for change in shift.changes:
+        after = change.decided_s - shift.traffic.shift_s
+        when = f"{abs(after):.1f} s {'after' if after >= 0 else 'before'} it"
+        rows.add_row(f"plan changed {when}", change.reason, "")
+        rows.add_row("", f"{volume(change.bytes_moved)} moved in {change.seconds:.1f} s", "")
+    if not shift.changes:
+        rows.add_row("plan changed", "never", "")
+    return rows
+
+
+def _add_counts(rows: Table, plans: Sequence[Ran]) -> None:
+    """Packets, results and DuckDB's verdict, in a column for each plan."""
+    for column in rows.columns[1:]:
+        column.justify = "right"
+    for router in plans[0].flow.read:
+        rows.add_row(f"packets in, {router}", *(f"{ran.flow.read[router]:,}" for ran in plans))
+    rows.add_row("late packets, kept aside", *(f"{ran.late:,}" for ran in plans))
+    rows.add_row("results", *(f"{ran.results:,}" for ran in plans))
+    rows.add_row(
+        "verified against DuckDB",
+        *("yes" if ran.verified else f"NO: DuckDB expects {ran.expected:,} results" for ran in plans),
+    )
+    rows.add_section()
 
 
 class _Silent:

@@ -1,44 +1,38 @@
 """Plays the demo: `thalweg run` joins the streams while packets are replayed into them.
 
-The live run uses the plan that `auto` chooses, and is stopped when all results are out. Its folder is that of
-any stopped run, so it can be resumed. Then the central plan joins the same packets, and `thalweg verify`
-recomputes the results of both with DuckDB.
+In the first act `thalweg stats` measures the packets that are there, and the live run uses the plan that
+`auto` chooses by that. Then the central plan joins the same packets. In the second act traffic shifts from
+one router to another. A live run adapts its plan, and then the plan that it began with joins the same
+packets. A live run is stopped when all results are out. Its folder is that of any stopped run, so it can be
+resumed. `thalweg verify` recomputes the results of all four with DuckDB.
 """
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
-import os
-import shlex
 import shutil
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from thalweg.adapt.history import History
+from thalweg.demo import commands, shift
+from thalweg.demo.commands import DemoError, Series
 from thalweg.demo.figures import CENTRAL, LIVE, Figures, Ran, read_figures
-from thalweg.demo.packets import QUERY, Traffic
+from thalweg.demo.packets import QUERY, SHIFTS, Traffic
 from thalweg.demo.picture import draw
 from thalweg.demo.replay import Replay
+from thalweg.demo.shift import ADAPTING, STAYING, Course, Shift
 from thalweg.errors import UserError
 
 MARKER = ".thalweg-demo"
 PICTURE = "demo.png"
-_PATIENCE_S = 120.0
-_GRACE_S = 20.0
 _POLL_S = 0.1
 _QUIET_S = 1.5
-
-
-class DemoError(Exception):
-    """The demo failed."""
 
 
 @dataclass(frozen=True)
@@ -63,59 +57,151 @@ class Audience(Protocol):
     def moment(self, moment: Moment) -> None: ...
 
 
-def play(out: Path, traffic: Traffic, audience: Audience) -> Figures:
+@dataclass(frozen=True)
+class Shown:
+    """What the demo has shown, act by act."""
+
+    first: Figures
+    second: Shift
+
+    @property
+    def verified(self) -> bool:
+        return self.first.verified and self.second.verified
+
+    def to_json(self) -> dict[str, Any]:
+        return {**self.first.to_json(), "shift": self.second.to_json(), "verified": self.verified}
+
+
+def play(out: Path, first: Traffic, second: Traffic, audience: Audience) -> Shown:
     """Plays the demo in a folder, which is emptied first. The picture in it is named PICTURE."""
     home = out.absolute()
     with _claimed(home):
-        (home / "catalog.yaml").write_text(traffic.catalog())
-        (home / f"{QUERY}.sql").write_text(traffic.query())
-        replay = Replay(traffic, home / "packets")
-        try:
-            return _play(home, traffic, replay, audience)
-        finally:
-            replay.stop()
+        with commands.series(home) as series:
+            with _stage(home, "", first, series, audience) as stage:
+                begun = _first_act(stage)
+            with _stage(home, shift.FOLDER, second, series, audience) as stage:
+                courses = _second_act(stage)
+                origin_us = stage.replay.origin_us
+            series.end()
+        audience.step("recomputing all results with DuckDB")
+        live, central, adapting, staying = (
+            Ran.read_from(home / folder / out, _verify(home, folder, out))
+            for folder, out in (
+                ("", LIVE),
+                ("", CENTRAL),
+                (shift.FOLDER, ADAPTING),
+                (shift.FOLDER, STAYING),
+            )
+        )
+        changes = shift.read_changes(home / shift.FOLDER / ADAPTING, second, origin_us)
+        shown = Shown(
+            read_figures(home, live, central, begun), Shift(second, adapting, staying, *courses, changes)
+        )
+        draw(home, shown.first, shown.second, first.window_ms / 1000, home / PICTURE)
+        return shown
 
 
-def _play(home: Path, traffic: Traffic, replay: Replay, audience: Audience) -> Figures:
-    run = _Run(home, replay, audience)
-    audience.step("starting Spark with one site for each router, and joining the first packets")
-    replay.warm_up()
-    with _series(home) as child:
-        # The time of a result file says when its results could be read: no merging.
-        _say(child, home, "run", *_given(LIVE), "--no-compact")
-        run.wait_until(lambda: run.read > 0, child)
-        audience.step("replaying the packets of three routers and joining them live across sites")
-        replay.start()
-        run.wait_until(lambda: replay.done.is_set() and run.read >= run.sent and run.is_quiet(), child)
-        audience.step("joining the same packets with the central plan, all at one site")
-        child.send_signal(signal.SIGTERM)  # ends the run, not the process
-        _say(child, home, "run", *_given(CENTRAL), "--once", "--planner", "simple")
-        _end(child, home)
-    audience.step("recomputing both results with DuckDB")
-    live, central = (Ran.read_from(home / out, _verify(home, out)) for out in (LIVE, CENTRAL))
-    figures = read_figures(home, live, central, replay.begun or 0.0)
-    draw(home, figures, traffic.window_ms / 1000, home / PICTURE)
-    return figures
+@dataclass(frozen=True)
+class _Stage:
+    """An act: packets, catalog, query and runs are in the folder `name` of the demo's."""
+
+    home: Path
+    name: str
+    replay: Replay
+    series: Series
+    audience: Audience
+
+    def run(self, out: str, *arguments: str) -> _Run:
+        """Begins a run, which `_Run.wait_until` then watches."""
+        self.series.say("run", *_given(self.name, out), *arguments)
+        return _Run(self.home / self.name / out, self.replay, self.series, self.audience)
+
+
+@contextmanager
+def _stage(home: Path, name: str, traffic: Traffic, series: Series, audience: Audience) -> Iterator[_Stage]:
+    """An act begins: earlier packets are there, and their rates in the catalog."""
+    folder = home / name
+    folder.mkdir(exist_ok=True)
+    (folder / "catalog.yaml").write_text(traffic.catalog())
+    (folder / f"{QUERY}.sql").write_text(traffic.query())
+    replay = Replay(traffic, folder / "packets")
+    replay.earlier()
+    series.say("stats", *_given(name), "--write")
+    try:
+        yield _Stage(home, name, replay, series, audience)
+    finally:
+        replay.stop()
+
+
+def _first_act(stage: _Stage) -> float:
+    """Joins live, then by the central plan. Returns when the timed part of the replay began."""
+    stage.audience.step("starting Spark with one site for each router, and joining the first packets")
+    # The time of a result file says when its results could be read: no merging.
+    run = stage.run(LIVE, "--no-compact", "--adapt", "off")
+    run.wait_until(lambda: run.read > 0)
+    stage.audience.step("replaying the packets of three routers and joining them live across sites")
+    stage.replay.start()
+    run.wait_until(run.is_over)
+    stage.audience.step("joining the same packets with the central plan, all at one site")
+    stage.series.stop_command()
+    central = stage.run(CENTRAL, "--once", "--planner", "simple", "--adapt", "off")
+    central.wait_until(central.is_complete)
+    return stage.replay.begun or 0.0
+
+
+def _second_act(stage: _Stage) -> tuple[Course, Course]:
+    """Joins live by a plan that adapts, then by the plan that it began with."""
+    stage.audience.step("second act: joining the first packets of other streams by a plan that adapts")
+    adapting = stage.run(ADAPTING, "--adapt", "central")
+    adapting.wait_until(lambda: adapting.read > 0)
+    stage.audience.step("replaying the packets of three routers")
+    stage.replay.start()
+    adapting.wait_until(lambda: stage.replay.shifted)
+    stage.audience.step(f"traffic shifts from {SHIFTS[0]} to {SHIFTS[1]}")
+    told = adapting.changes
+
+    def tell_until_over() -> bool:
+        for reason in adapting.changes[len(told) :]:
+            stage.audience.step(f"the plan has changed: {reason}")
+            told.append(reason)
+        return adapting.is_over()
+
+    adapting.wait_until(tell_until_over)
+    stage.audience.step("joining the same packets by the first plan, which stays")
+    stage.series.stop_command()
+    first_plan = f"{stage.name}/{ADAPTING}/plan.json"
+    staying = stage.run(STAYING, "--once", "--plan", first_plan, "--adapt", "off")
+    staying.wait_until(staying.is_complete)
+    return adapting.course, staying.course
 
 
 @dataclass
 class _Run:
-    """The live run, observed through its folder."""
+    """A run, observed through its folder. `samples` are packets read and bytes sent between sites so far."""
 
-    home: Path
+    folder: Path
     replay: Replay
+    series: Series
     audience: Audience
+    samples: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)])
     quiet_since: tuple[str, float] | None = None
 
     def metrics(self) -> Mapping[str, Any]:
         try:
-            return dict(json.loads((self.home / LIVE / "metrics.json").read_text()))
+            return dict(json.loads((self.folder / "metrics.json").read_text()))
         except FileNotFoundError:
-            return {"input_rows": {}, "output_rows": {}, "shipped": [], "elapsed_s": 0.0}
+            return {"input_rows": {}, "output_rows": {}, "shipped": [], "complete": False}
+
+    def is_over(self) -> bool:
+        """Whether a live run has read and delivered everything."""
+        return self.replay.done.is_set() and self.read >= self.sent and self.is_quiet()
+
+    def is_complete(self) -> bool:
+        return bool(self.metrics()["complete"])
 
     def is_quiet(self) -> bool:
         """Whether no batch has run for a while, so that nothing is in transit between sites."""
-        checkpoint = self.home / LIVE / "_thalweg" / "checkpoint"
+        checkpoint = self.folder / "_thalweg" / "checkpoint"
         begun, done = (
             max((p.name for p in (checkpoint / part).glob("[0-9]*")), key=int, default="")
             for part in ("offsets", "commits")
@@ -133,118 +219,53 @@ class _Run:
     def read(self) -> int:
         return sum(self.metrics()["input_rows"].values())
 
-    def wait_until(self, reached: Callable[[], bool], child: subprocess.Popen[bytes]) -> None:
+    @property
+    def changes(self) -> list[str]:
+        """The reasons for which the run has changed its plan."""
+        records = History.load(self.folder / "_thalweg" / "changes.json").records
+        return [record.reason for record in records if record.outcome == "done"]
+
+    @property
+    def course(self) -> Course:
+        return Course.of(self.samples, self.replay.traffic)
+
+    def wait_until(self, reached: Callable[[], bool]) -> None:
         """Shows progress until the condition holds. Fails if the run ends or makes no progress."""
         begun = moved = time.monotonic()
         last: tuple[int, int] | None = None
-        while not reached():
+        over = False
+        while not over:
+            over = reached()
             if self.replay.error is not None:
                 raise DemoError(f"the replay failed: {self.replay.error}")
-            if child.poll() is not None:
-                raise DemoError(_why(self.home, "thalweg run ended too early"))
+            self.series.check()
             now = time.monotonic()
             moment = self._moment(now - begun)
             if (moment.sent, moment.read) != last:
                 last, moved = (moment.sent, moment.read), now
-            if now - moved > _PATIENCE_S:
-                raise DemoError(_why(self.home, f"no progress in {_PATIENCE_S:.0f} s"))
+            if now - moved > commands.PATIENCE_S:
+                raise DemoError(commands.why(self.series.home, f"no progress in {commands.PATIENCE_S:.0f} s"))
             self.audience.moment(moment)
             time.sleep(_POLL_S)
-        self.audience.moment(self._moment(time.monotonic() - begun))
 
     def _moment(self, seconds: float) -> Moment:
         metrics = self.metrics()
         read, results = (sum(metrics[part].values()) for part in ("input_rows", "output_rows"))
+        self.samples.append((read, sum(way["bytes"] for way in metrics["shipped"])))
         shipped = sum(way["payload_bytes"] for way in metrics["shipped"])
         return Moment(self.sent, read, results, seconds, shipped, metrics.get("central_payload_bytes", 0))
 
 
-def _given(out: str) -> tuple[str, ...]:
-    return f"{QUERY}.sql", "--catalog", "catalog.yaml", "--out", out
+def _given(folder: str, out: str = "") -> tuple[str, ...]:
+    """The arguments that say what to run in which folder of the demo."""
+    at = Path(folder)
+    given = str(at / f"{QUERY}.sql"), "--catalog", str(at / "catalog.yaml")
+    return (*given, "--out", str(at / out)) if out else given
 
 
-def _verify(home: Path, out: str) -> Mapping[str, Any]:
-    """Verifies the results of a run with DuckDB."""
-    answer = home / f"{out}-verdict.json"
-    arguments = ("verify", *_given(out), "--json")
-    _log(home, arguments)
-    with _child(home, "thalweg", *arguments, out=answer) as child:
-        _end(child, home, accepted=(0, 1))
-    try:
-        return dict(json.loads(answer.read_text()))
-    except ValueError:
-        raise DemoError(_why(home, "thalweg verify gave no verdict")) from None
-
-
-@contextmanager
-def _series(home: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that runs the commands given to `_say`. It is stopped on exit."""
-    with _child(home, "thalweg.cli.series", stdin=subprocess.PIPE) as child:
-        yield child
-
-
-def _say(child: subprocess.Popen[bytes], home: Path, *arguments: str) -> None:
-    assert child.stdin is not None
-    _log(home, arguments)
-    # If the process has already ended, its exit status is reported later.
-    with contextlib.suppress(BrokenPipeError):
-        child.stdin.write(f"{shlex.join(arguments)}\n".encode())
-        child.stdin.flush()
-
-
-@contextmanager
-def _child(
-    home: Path, module: str, *arguments: str, out: Path | None = None, stdin: int = subprocess.DEVNULL
-) -> Iterator[subprocess.Popen[bytes]]:
-    """Runs a Thalweg module in its own process, which is stopped on exit."""
-    command = [sys.executable, "-m", module, *arguments]
-    with (home / "run.log").open("ab") as log, (out or Path(os.devnull)).open("wb") as answer:
-        # In its own session: Ctrl-C reaches only this process, which then stops the child cleanly.
-        child = subprocess.Popen(
-            command, cwd=home, stdin=stdin, stdout=answer, stderr=log, start_new_session=True
-        )
-        try:
-            yield child
-        finally:
-            _stop(child)
-
-
-def _log(home: Path, arguments: Sequence[str]) -> None:
-    with (home / "run.log").open("a") as log:
-        log.write(f"$ thalweg {shlex.join(arguments)}\n")
-
-
-def _stop(child: subprocess.Popen[bytes]) -> None:
-    if child.stdin is not None:
-        with contextlib.suppress(BrokenPipeError):
-            child.stdin.close()
-    if child.poll() is None:
-        child.terminate()
-        try:
-            child.wait(_GRACE_S)
-        except (subprocess.TimeoutExpired, KeyboardInterrupt):
-            os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
-
-
-def _end(child: subprocess.Popen[bytes], home: Path, accepted: Sequence[int] = (0,)) -> None:
-    """Waits until a process has run all its commands."""
-    if child.stdin is not None:
-        with contextlib.suppress(BrokenPipeError):
-            child.stdin.close()
-    try:
-        status = child.wait(_PATIENCE_S)
-    except subprocess.TimeoutExpired:
-        raise DemoError(_why(home, f"a command did not end in {_PATIENCE_S:.0f} s")) from None
-    if status not in accepted:
-        raise DemoError(_why(home, f"a command ended with status {status}"))
-
-
-def _why(home: Path, what: str) -> str:
-    """The failure, with Thalweg's last message."""
-    log = home / "run.log"
-    said = [line for line in log.read_text(errors="replace").splitlines() if line.startswith("thalweg: ")]
-    return f"{what}{': ' + said[-1].removeprefix('thalweg: ') if said else ''} (see {log})"
+def _verify(home: Path, folder: str, out: str) -> Mapping[str, Any]:
+    """DuckDB's verdict on the results of a run."""
+    return commands.answer(home, "verify", *_given(folder, out), "--json")
 
 
 @contextmanager

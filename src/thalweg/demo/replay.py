@@ -10,13 +10,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from thalweg.demo.packets import ROUTERS, Traffic
+from thalweg.demo.packets import EARLIER, ROUTERS, Traffic
 
 
 class Replay:
     """Writes the routers' packets, in its own thread once `start` is called.
 
-    `sleep` waits for the given seconds and returns whether to continue.
+    `sleep` waits for the given seconds and returns whether to continue. `origin_us` is where the packets'
+    times begin. It is so early that none of them is dated ahead of the clock.
     """
 
     def __init__(
@@ -31,7 +32,10 @@ class Replay:
         self.done = threading.Event()
         self.error: Exception | None = None
         self.begun: float | None = None
-        self._traffic, self._folder, self._clock = traffic, folder, clock
+        self.shifted = False
+        self.traffic, self._folder, self._clock = traffic, folder, clock
+        lasts_s = traffic.interval_s * (traffic.last_file + 1 - EARLIER) + traffic.silence_s
+        self.origin_us = round((clock() - (traffic.speed - 1) * lasts_s) * 1e6)
         self._halt = threading.Event()
         self._sleep = sleep or (lambda seconds: not self._halt.wait(seconds))
         self._thread = threading.Thread(target=self._run, name="replay", daemon=True)
@@ -39,7 +43,7 @@ class Replay:
             (folder / router).mkdir(parents=True, exist_ok=True)
 
     def start(self) -> None:
-        """Starts with the second file of each router; `warm_up` writes the first.
+        """Starts with the files after those of `earlier`.
 
         `begun` is then the moment from which on results are timed.
         """
@@ -52,28 +56,30 @@ class Replay:
         if self._thread.is_alive():
             self._thread.join()
 
-    def warm_up(self) -> None:
-        """Writes the first file of each router, to warm up the engine."""
-        for router in ROUTERS:
-            self._write(router, 0, self._traffic.portion(router, 0, self._now_us()))
+    def earlier(self) -> None:
+        """Writes the files from before the run: their packets are measured, and warm up the engine."""
+        for number in range(EARLIER):
+            self._write(number)
 
     def run(self) -> None:
         """Writes the other files, each at its time, and after a pause one last packet for each router.
 
         The last packets move event time past the windows of all others, so that no result is pending.
         """
-        begun, untimed = self._clock(), self._traffic.warm_up_files
-        files = untimed + self._traffic.files
-        for number in range(1, files + 1):
-            if not self._until(begun + number * self._traffic.interval_s):
+        traffic, begun = self.traffic, self._clock()
+        timed = EARLIER + traffic.warm_up_files
+        for number in range(EARLIER, traffic.last_file + 1):
+            if not self._until(begun + (number + 1 - EARLIER) * traffic.interval_s):
                 return
-            if number == untimed + 1:
+            if number == timed:
                 self.begun = self._clock()
+            self._write(number)
+        if self._until(self._clock() + traffic.silence_s):
+            over_us = traffic.time_us(traffic.last_file, self.origin_us)
+            over_us += round(traffic.silence_s * traffic.speed * 1e6)
             for router in ROUTERS:
-                self._write(router, number, self._traffic.portion(router, number, self._now_us()))
-        if self._until(self._clock() + self._traffic.silence_s):
-            for router in ROUTERS:
-                self._write(router, files + 1, self._traffic.last(router, self._now_us()))
+                last = traffic.last(router, over_us, self._now_us())
+                self._put(router, traffic.last_file + 1, last)
 
     def _until(self, moment: float) -> bool:
         """Waits until a time; returns whether to continue."""
@@ -90,7 +96,13 @@ class Replay:
     def _now_us(self) -> int:
         return round(self._clock() * 1e6)
 
-    def _write(self, router: str, number: int, table: pa.Table) -> None:
+    def _write(self, number: int) -> None:
+        ends_us = self.traffic.time_us(number, self.origin_us)
+        for router in ROUTERS:
+            self._put(router, number, self.traffic.portion(router, number, ends_us, self._now_us()))
+        self.shifted = self.traffic.shifted(number)
+
+    def _put(self, router: str, number: int, table: pa.Table) -> None:
         target = self._folder / router / f"{number:05d}.parquet"
         draft = target.with_name(f".{target.name}")  # Spark does not see names that begin with a dot
         pq.write_table(table, draft)
