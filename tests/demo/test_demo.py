@@ -287,10 +287,10 @@ def shown(table):
 def test_the_table_of_the_second_act_has_phases_and_changes(replayed, tmp_path):
     text = shown(command.shift_table(shift_figures(tmp_path, 1, changes=[CHANGE])))
     for part in (
-        "bytes between sites, before the shift",
-        "bytes between sites, 4 to 6 s after it",
+        "between sites, before the shift",
+        "between sites, 4 to 6 s after it",
         "40.0 times less",
-        "plan changed 1.5 s after the shift",
+        "plan changed 1.5 s after it",
         "saves 61% of the cost",
         "2.345 kB moved in 3.2 s",
     ):

@@ -125,14 +125,14 @@ def shift_table(shift: Shift) -> Table:
     for phase in shift.phases:
         begin, end = (moment - shift.traffic.shift_s for moment in (phase.begin_s, phase.end_s))
         when = "before the shift" if end <= 0 else f"{begin:g} to {end:g} s after it"
-        rows.add_row(f"bytes between sites, {when}", volume(phase.adapting), volume(phase.staying))
+        rows.add_row(f"between sites, {when}", volume(phase.adapting), volume(phase.staying))
     rows.add_row("", f"[bold]{saving(phase.adapting, phase.staying)}[/]", "")
-    rows.add_row("together, as sent", *(volume(ran.flow.bytes) for ran in plans))
-    rows.add_row("payload", *(volume(ran.flow.payload) for ran in plans))
+    rows.add_row("all bytes between sites, as sent", *(volume(ran.flow.bytes) for ran in plans))
+    rows.add_row("payload of the tuples", *(volume(ran.flow.payload) for ran in plans))
     rows.add_section()
     for change in shift.changes:
         after = change.decided_s - shift.traffic.shift_s
-        when = f"{after:.1f} s after the shift" if after >= 0 else f"{-after:.1f} s before the shift"
+        when = f"{abs(after):.1f} s {'after' if after >= 0 else 'before'} it"
         rows.add_row(f"plan changed {when}", change.reason, "")
         rows.add_row("", f"{volume(change.bytes_moved)} moved in {change.seconds:.1f} s", "")
     if not shift.changes:

@@ -109,14 +109,14 @@ def volume(size: float) -> str:
 def saving(shipped: float, central: float) -> str:
     """Compares shipped bytes with those of shipping every stream whole to one site.
 
-    >>> saving(52_024, 793_392), saving(30, 20), saving(0, 8), saving(8, 0)
-    ('15.3 times less', '1.5 times more', 'less', 'no less')
+    >>> saving(52_024, 793_392), saving(30, 20), saving(0, 8), saving(8, 0), saving(100, 101)
+    ('15.3 times less', '1.5 times more', 'less', 'no less', 'no less')
     """
-    if shipped and shipped < central:
-        return f"{central / shipped:.1f} times less"
-    if central and shipped > central:
-        return f"{shipped / central:.1f} times more"
-    return "less" if shipped < central else "no less"
+    if not shipped or not central:
+        return "less" if shipped < central else "no less"
+    times, more = max(shipped, central) / min(shipped, central), shipped > central
+    # Widths are rounded: a share that can't be seen is no difference.
+    return "no less" if times < 1.05 else f"{times:.1f} times {'more' if more else 'less'}"
 
 
 def number(cost: float) -> str:
