@@ -137,8 +137,8 @@ def following(home: Path, say: Callable[[str], None], seconds: int = 3 * MINUTE)
     return Following(
         seconds,
         metrics["plan_changes"],
-        course.sent[-1] - course.sent[MINUTE],
-        known.sent[-1] - known.sent[MINUTE],
+        _after_minute(course.sent),
+        _after_minute(known.sent),
         max((gap for n, gap in gaps if n in moving), default=0.0),
         median(otherwise),
         max(otherwise),
@@ -147,6 +147,11 @@ def following(home: Path, say: Callable[[str], None], seconds: int = 3 * MINUTE)
         sum(metrics["output_rows"].values()),
         sum(beside["output_rows"].values()),
     )
+
+
+def _after_minute(sent: Sequence[int]) -> int:
+    """The bytes of all batches after the first minute: each reads a second of the streams."""
+    return sent[-1] - sent[MINUTE]
 
 
 def _batches_of(programs: Programs, first: int, batches: int) -> Sequence[int]:
