@@ -124,8 +124,8 @@ def shift_table(shift: Shift) -> Table:
     _add_counts(rows, plans)
     for phase in shift.phases:
         begin, end = (moment - shift.traffic.shift_s for moment in (phase.begin_s, phase.end_s))
-        when = "before the shift" if end <= 0 else f"{begin:g} to {end:g} s after it"
-        rows.add_row(f"between sites, {when}", volume(phase.adapting), volume(phase.staying))
+        when = "between sites, before the shift" if end <= 0 else f"{begin:g} to {end:g} s after it"
+        rows.add_row(when, volume(phase.adapting), volume(phase.staying))
     rows.add_row("", f"[bold]{saving(phase.adapting, phase.staying)}[/]", "")
     rows.add_row("all bytes between sites, as sent", *(volume(ran.flow.bytes) for ran in plans))
     rows.add_row("payload of the tuples", *(volume(ran.flow.payload) for ran in plans))
