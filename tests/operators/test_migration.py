@@ -216,7 +216,7 @@ def test_giving_up_a_move_leaves_everything_as_it_was(then: str) -> None:
 
 
 def test_nobody_waits_for_a_keeper_that_is_gone_with_its_last_reader() -> None:
-    """It goes before it can say that it has ended, and a run makes no other change while old ones are left."""
+    """It goes before it can say that it has ended, and while any end, a run makes no other change."""
     case = Case(seed=1, windows=("RANGE 20 MILLISECONDS",) * 4)
     check_moves(case, [maker("sequences", case), maker("simple", case)], 1)
 
