@@ -80,6 +80,9 @@ class Moving(Run):
         started = bool(self.host.program.coming)
         self.host.advance()
         self.moved += started and not self.host.program.coming
+        program = self.host.program
+        there = {p.name for p in program.operators}
+        assert program.ending | program.starting | program.leaving <= there, "waits for who is gone"
 
 
 def drive(run: Moving, plans: list, seed: int) -> None:
@@ -210,6 +213,12 @@ def test_giving_up_a_move_leaves_everything_as_it_was(then: str) -> None:
     }
     assert after.routes == before.routes
     assert after.streams == before.streams
+
+
+def test_nobody_waits_for_a_keeper_that_is_gone_with_its_last_reader() -> None:
+    """It goes before it can say that it has ended, and while any end, a run makes no other change."""
+    case = Case(seed=1, windows=("RANGE 20 MILLISECONDS",) * 4)
+    check_moves(case, [maker("sequences", case), maker("simple", case)], 1)
 
 
 def test_the_same_plan_again_starts_nothing() -> None:

@@ -355,7 +355,16 @@ def _tidy(program: Program) -> Program:
     """Without what nobody reads any more."""
     while (less := _less(program)) != program:
         program = less
-    return numbered(program)
+    there = {p.name for p in program.operators}
+    # A keeper goes with its last reader, and has not said that it ended: nobody must wait for it.
+    return numbered(
+        replace(
+            program,
+            ending=program.ending & there,
+            starting=program.starting & there,
+            leaving=program.leaving & there,
+        )
+    )
 
 
 def _less(program: Program) -> Program:

@@ -145,8 +145,8 @@ def _write(home: Path, rows: Mapping[str, Rows], number: int, origin: int) -> No
 
 
 def _command(one: Live, verb: str, *options: str) -> list[str]:
-    given = ("join.sql", "--catalog", "catalog.yaml", "--out", one.name)
-    return [sys.executable, "-m", "thalweg", verb, *given, *options]
+    query, known, out = (str(one.home / name) for name in ("join.sql", "catalog.yaml", one.name))
+    return [sys.executable, "-m", "thalweg", verb, query, "--catalog", known, "--out", out, *options]
 
 
 @contextmanager
@@ -155,7 +155,7 @@ def _started(one: Live) -> Iterator[subprocess.Popen[bytes]]:
     with (one.home / f"{one.name}.log").open("wb") as log:
         command = _command(one, "run", *one.options)
         child = subprocess.Popen(
-            command, cwd=one.home, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
         )
         try:
             yield child
@@ -171,9 +171,7 @@ def _started(one: Live) -> Iterator[subprocess.Popen[bytes]]:
 def _ended(one: Live, verb: str, *options: str) -> bytes:
     """The output of a command on the run's folder; a verdict that results differ is no failure."""
     with (one.home / f"{one.name}.log").open("ab") as log:
-        done = subprocess.run(
-            _command(one, verb, *options), cwd=one.home, stdout=subprocess.PIPE, stderr=log, check=False
-        )
+        done = subprocess.run(_command(one, verb, *options), stdout=subprocess.PIPE, stderr=log, check=False)
     if done.returncode not in ((0, 1) if verb == "verify" else (0,)):
         raise UserError(f"thalweg {verb} ended with status {done.returncode}: {_said(one)}")
     return done.stdout
