@@ -165,8 +165,7 @@ class SparkHost(Host):
         self._writers = ThreadPoolExecutor(8, "thalweg-publish")
         self._telling = threading.Lock()
         self.results: list[ResultPlan] = list(self.compiled.results)
-        program = self.compiled.program
-        self.has_inbox = len(self.sites) > 1 or program.waits or bool(program.shipments)
+        self.has_inbox = len(self.sites) > 1 or self._needs_inbox(self.compiled.program)
         self._inbox: DataFrame | None = None
 
     @property
@@ -191,10 +190,16 @@ class SparkHost(Host):
                 self._put(first, program)  # how large the budget is may change
 
     def _put(self, first: int, program: Program) -> None:
-        """Write down a program; all its windows share the budget."""
-        if self.memory is not None:
-            program = program.limited(self.memory.budget, self.memory.delay)
-        self.programs.put(first, program)
+        self.programs.put(first, self._limited(program))
+
+    def _limited(self, program: Program) -> Program:
+        """The program as it runs: all its windows share the budget."""
+        memory = self.memory
+        return program if memory is None else program.limited(memory.budget, memory.delay)
+
+    def _needs_inbox(self, program: Program) -> bool:
+        """Whether anything is sent, or must be told; tuples on disk may wait for it."""
+        return self._limited(program).waits or bool(program.shipments)
 
     def _other(self, first: int) -> UserError:
         return UserError(
@@ -281,7 +286,7 @@ class SparkHost(Host):
         streams = {s.stream for s in compiled.selections}
         if compiled.shape != self.compiled.shape or streams != {s.stream for s in self.compiled.selections}:
             raise ValueError("another checkpoint is needed for this program")
-        if not self.has_inbox and (compiled.program.waits or compiled.program.shipments):
+        if not self.has_inbox and self._needs_inbox(compiled.program):
             raise ValueError("another checkpoint is needed for this program: one with an inbox")
 
     def move(self, batch: int, compiled: Compiled, change: int, since: int) -> None:
