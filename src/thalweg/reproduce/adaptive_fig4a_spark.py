@@ -212,9 +212,9 @@ def _claims(found: Mapping[str, Live], curves: Mapping[str, np.ndarray]) -> tupl
             "static one",
             f"{whole:.2f} times as much",
             whole <= _WHOLE,
-            f"The best greedy plans of the phases would ship {_share(curves, GREEDY):.2f} of it. But they are "
-            "found late: after a fall most of a phase goes by with the plan for the high rate, which costs "
-            "more there than the static one.",
+            f"The best greedy plans of the phases would ship {_share(curves, GREEDY):.2f} of it. But they "
+            "are found late: after a fall most of a phase goes by with the plan for the high rate, which "
+            "ships more there than the static one.",
         ),
         Claim(
             "both runs have the results of DuckDB",
