@@ -178,9 +178,9 @@ def _claims(found: Mapping[str, Live], curves: Mapping[str, np.ndarray]) -> tupl
     whole = _share(curves, ADAPTIVE)
     verdicts = {name: one.verdict for name, one in found.items()}
     late = (
-        "With a half-life of 20 s it takes some 20 s after a rise and 40 s after a fall until another plan "
-        "is a tenth cheaper by the measured rate. Then windows are copied, and both plans run for 10 s or "
-        "more. Of a phase of 60 s little is left after a fall."
+        "With a half-life of 20 s it takes 20 to 30 s after a rise and 30 to 45 s after a fall until another "
+        "plan is a tenth cheaper by the measured rate. Then windows are copied, and both plans run for 10 s "
+        "or more. Of a phase of 60 s little is left after a fall."
     )
     return (
         Claim(
