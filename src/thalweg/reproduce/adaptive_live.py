@@ -67,12 +67,12 @@ class Live:
         self.shipped.append(self.total("payload_bytes"))
 
     def by_interval(self, interval_s: float, count: int) -> np.ndarray:
-        """The payload shipped in each interval.
+        """The payload for the tuples of each interval, at the place of the next: shipping ends with that.
 
-        >>> Live("", (), Path(), [0.0, 1.0, 3.0], [0, 10, 50]).by_interval(1.0, 4).tolist()
-        [10.0, 20.0, 20.0, 0.0]
+        >>> Live("", (), Path(), [0.0, 1.0, 3.0], [0, 10, 50]).by_interval(1.0, 5).tolist()
+        [0.0, 10.0, 20.0, 20.0, 0.0]
         """
-        return np.diff(np.interp(np.arange(count + 1) * interval_s, self.at_s, self.shipped))
+        return np.diff(np.interp(np.arange(-1, count) * interval_s, self.at_s, self.shipped))
 
 
 def watched(one: Live, rows: Mapping[str, Rows], tell: Tell) -> None:
