@@ -109,3 +109,12 @@ def test_declared_rates_count_until_the_streams_are_known_as_well() -> None:
     now = observed(*[(100, 50)] * 25).catalog(declared, [QUERY])
     assert now is not None
     assert now.streams["a"].stats.rate == pytest.approx(100, rel=0.05)
+
+
+def test_the_bytes_of_a_whole_tuple_stay_as_declared() -> None:
+    """A run sees the columns that its queries read."""
+    declared = updated(KNOWN, {"a": Stats(bytes=500.0)})
+    now = observed(*[(100, 50)] * 10).catalog(declared, [QUERY])
+    assert now is not None
+    assert (now.streams["a"].stats.bytes, now.streams["b"].stats.bytes) == (500.0, None)
+    assert now.streams["a"].stats.widths == {"k": 8.0, "v": 8.0}

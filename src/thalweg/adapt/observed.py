@@ -100,7 +100,8 @@ class Observed:
         if self._young:  # what is declared may be known from far more tuples
             names = {name for name in names if declared.streams[name].stats.rate is None}
         seen = {name: self.sketches[name] for name in names & self.sketches.keys()}
-        stats = {name: sketch.stats() for name, sketch in seen.items()}
+        # A run reads the columns that its queries need. How many bytes a whole tuple has, it does not know.
+        stats = {name: s.stats().model_copy(update={"bytes": None}) for name, s in seen.items()}
         return updated(declared, stats, joins(queries, seen)) if seen else None
 
     @property
