@@ -19,6 +19,7 @@ from thalweg.planners.table import make_plan
 from thalweg.simulate.host import SimulatedHost
 from thalweg.spark.host import compiled
 from thalweg.spark.streams import info_of, schema_of
+from thalweg.spark.typing import typed_query
 
 from .cluster import cluster
 from .feed import results_of
@@ -85,11 +86,11 @@ def in_process(made: Place, spark) -> Outcome:
     names = sorted({i.stream for q in queries for i in q.inputs})
     streams = {name: catalog.streams[name] for name in names}
     plan = Plan.load(made.root / "plan.json")
+    schemas = {name: schema_of(s) for name, s in streams.items()}
     built = compiled(
         spark,
-        list(zip(queries, (q.deployment for q in plan.queries), strict=True)),
+        [(typed_query(spark, q, schemas), p.deployment) for q, p in zip(queries, plan.queries, strict=True)],
         [info_of(s) for s in streams.values()],
-        {name: schema_of(s) for name, s in streams.items()},
         {name: s.site for name, s in streams.items()},
         keep_late=True,
     )

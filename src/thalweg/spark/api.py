@@ -18,7 +18,7 @@ from thalweg.spark.host import compiled, fixed, flow, partitions_of
 from thalweg.spark.late import LateFiles
 from thalweg.spark.results import reports, result_rows, results
 from thalweg.spark.session import prepare, quiet_workers
-from thalweg.spark.typing import stream_info
+from thalweg.spark.typing import stream_info, typed_query
 from thalweg.spark.worker import forget_at_exit
 from thalweg.units import parse_duration, parse_size
 
@@ -168,7 +168,8 @@ def _run(
     schemas = {name: df.schema for name, df in streams.items()}
     _same_clock(spark, {name: schemas[name][times[name]].dataType for name in streams})
     at = dict.fromkeys(streams, "here")
-    made = compiled(spark, [(query, gathered(query))], infos, schemas, at, keep_late=late is not None)
+    typed = typed_query(spark, query, schemas)
+    made = compiled(spark, [(typed, gathered(query))], infos, at, keep_late=late is not None)
     live = kinds == {True}
     if memory is not None and live:
         # Nothing waits on disk: nobody would say that it may come out when the streams fall silent.

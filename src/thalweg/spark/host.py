@@ -22,11 +22,10 @@ from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import types as t
 
 from thalweg.compile.compiler import Compiled, Selection, compile_plan
 from thalweg.compile.host import Host
-from thalweg.compile.inputs import ResultPlan, StreamInfo
+from thalweg.compile.inputs import ResultPlan, StreamInfo, TypedQuery
 from thalweg.compile.stages import Shape
 from thalweg.errors import UserError
 from thalweg.exchange.disk import NEW_FOLDER
@@ -51,7 +50,6 @@ from thalweg.spark.results import Outgoing
 from thalweg.spark.rows import labels
 from thalweg.spark.schema import MESSAGE
 from thalweg.spark.tally import Tally
-from thalweg.spark.typing import typed_query
 from thalweg.spark.worker import forget, forget_at_exit
 from thalweg.wire.parcel import Kind, Parcel
 
@@ -60,9 +58,8 @@ _UNREADABLE = (ValueError, OSError, pa.ArrowException)  # what a damaged program
 
 def compiled(
     spark: SparkSession,
-    queries: Sequence[tuple[Query, Deployment]],
+    queries: Sequence[tuple[TypedQuery, Deployment]],
     infos: Sequence[StreamInfo],
-    schemas: Mapping[str, t.StructType],
     at: Mapping[str, str],
     *,
     keep_late: bool,
@@ -75,7 +72,7 @@ def compiled(
     """The plans of some queries, compiled for this session: a bucket for each of its partitions."""
     partitions = partitions_of(spark)
     return compile_plan(
-        [(typed_query(spark, query, schemas), deployment) for query, deployment in queries],
+        queries,
         {i.name: i for i in infos},
         at,
         buckets=partitions,
