@@ -1,8 +1,11 @@
-"""Processes of this machine, told apart from later ones with the same number."""
+"""Processes of this machine: told apart from later ones with the same number, and ended."""
 
 from __future__ import annotations
 
 import functools
+import os
+import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -68,3 +71,15 @@ def _stat(pid: int) -> list[str] | None:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except OSError:
         return None
+
+
+def stop(child: subprocess.Popen[bytes], grace_s: float) -> None:
+    """Tell a process to end, which has a session of its own. After some seconds, kill all of the session."""
+    if child.poll() is not None:
+        return
+    child.terminate()
+    try:
+        child.wait(grace_s)
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()

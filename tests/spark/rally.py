@@ -63,7 +63,7 @@ def main(root: Path) -> None:
             root / "seen" / f"{batch:09d}", json.dumps([[r["channel"], r["wall"], r["n"]] for r in rows])
         )
 
-    if programs.first() is None:
+    if not programs.path(0).exists():
         programs.put(0, program())
     spark = session("local[2]", root / "spark.log", **{"spark.driver.memory": "1g"})
     spark.dataSource.register(Inbox)

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from thalweg.processes import stop
+
 PATIENCE_S = 120.0
 _GRACE_S = 20.0
 
@@ -107,13 +109,7 @@ def _stop(child: subprocess.Popen[bytes]) -> None:
     if child.stdin is not None:
         with contextlib.suppress(BrokenPipeError):
             child.stdin.close()
-    if child.poll() is None:
-        child.terminate()
-        try:
-            child.wait(_GRACE_S)
-        except (subprocess.TimeoutExpired, KeyboardInterrupt):
-            os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
+    stop(child, _GRACE_S)
 
 
 def _end(child: subprocess.Popen[bytes], home: Path, accepted: Sequence[int] = (0,)) -> None:

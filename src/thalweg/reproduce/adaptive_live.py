@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -21,6 +19,7 @@ import pyarrow.parquet as pq
 
 from thalweg.adapt.history import History
 from thalweg.errors import UserError
+from thalweg.processes import stop
 from thalweg.reproduce.adaptive import TIME, Rows
 from thalweg.reproduce.outcome import Tell
 
@@ -160,12 +159,7 @@ def _started(one: Live) -> Iterator[subprocess.Popen[bytes]]:
         try:
             yield child
         finally:
-            child.terminate()
-            try:
-                child.wait(_GRACE_S)
-            except (subprocess.TimeoutExpired, KeyboardInterrupt):
-                os.killpg(child.pid, signal.SIGKILL)
-                child.wait()
+            stop(child, _GRACE_S)
 
 
 def _ended(one: Live, verb: str, *options: str) -> bytes:

@@ -46,10 +46,6 @@ class Programs:
         """The program of a batch."""
         return _parsed(self.fixed) if self.folder is None else _at(self.folder, batch)
 
-    def first(self) -> bytes | None:
-        """The program that the run began with, as it is written; None before it has begun."""
-        return self.path(0).read_bytes() if self.path(0).exists() else None
-
     def firsts(self) -> list[int]:
         """The first batch of each program that is written down, in their order."""
         assert self.folder is not None
