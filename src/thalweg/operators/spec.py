@@ -136,6 +136,13 @@ class Limit:
     delay: int = 0
 
 
+def _check_output(name: str, output: tuple[OutputField, ...], ports: tuple[Port, ...]) -> None:
+    brought = [{f.name for f in port.fields} for port in ports]
+    for out in output:
+        if not 0 <= out.port < len(ports) or out.field not in brought[out.port]:
+            raise ValueError(f"{name}: {out.name} reads {out.field}, which input {out.port} does not bring")
+
+
 @dataclass(frozen=True)
 class JoinSpec:
     """An N-way join. Its output brings the end of each result with `ends`, and its key word with `keyed`."""
@@ -151,9 +158,7 @@ class JoinSpec:
     def __post_init__(self) -> None:
         if len(self.ports) < 2:
             raise ValueError(f"{self.name}: a join has two inputs or more")
-        for out in self.output:
-            if out.field not in {f.name for f in self.ports[out.port].fields}:
-                raise ValueError(f"{self.name}: {out.name} reads {out.field}, which no input brings")
+        _check_output(self.name, self.output, self.ports)
 
     @property
     def held(self) -> bool:
@@ -191,6 +196,9 @@ class ProbeSpec:
     bloom: int | None = None
     keyed: bool = False
     type: Literal["probe"] = "probe"
+
+    def __post_init__(self) -> None:
+        _check_output(self.name, self.output, self.ports)
 
     @cached_property
     def join(self) -> JoinSpec:
