@@ -34,8 +34,7 @@ from thalweg.kernel.window import NEVER
 from thalweg.operators import migration
 from thalweg.operators.event_time import Arrived, Ends
 from thalweg.operators.keeper import Keeper
-from thalweg.operators.source import end_of
-from thalweg.operators.spec import SEQ, START, KeepSpec
+from thalweg.operators.spec import SEQ, START, KeepSpec, RowWindow
 from thalweg.operators.state import Ledger, MemoryStore
 from thalweg.oracle import reference
 from thalweg.plan.options import Objective, PlanOptions
@@ -331,16 +330,16 @@ def test_operators_that_have_ended_leave_no_tuples_in_the_store(then: str) -> No
 
 def test_a_keeper_rewrites_only_entries_whose_ends_are_learnt() -> None:
     """A long window keeps many tuples; a short one of rows of the same stream learns a few ends a call."""
-    spec = KeepSpec("s", span=10**9, rows=(2,))
+    spec = KeepSpec("s", span=10**9, rows=(RowWindow(2),))
     store = MemoryStore()
     for n in range(8):
         ledger = Ledger(store)
         arrived = Arrived.of(1)
         seq = np.arange(10 * n, 10 * n + 10)
-        columns = {START: seq, SEQ: seq, end_of(2): np.full(10, NEVER)}
+        columns = {START: seq, SEQ: seq, RowWindow(2).end: np.full(10, NEVER)}
         arrived.ports[0].tuples = [pa.record_batch({name: pa.array(v) for name, v in columns.items()})]
         if n:
-            arrived.ends = [Ends("2", 10 * n - 10, np.arange(10 * n - 8, 10 * n + 2))]
+            arrived.ends = [Ends("2", np.arange(10 * n - 10, 10 * n), np.arange(10 * n - 8, 10 * n + 2))]
         before = dict(store)
         list(Keeper(spec).call(arrived, ledger.page("keeper")))
         ledger.save()

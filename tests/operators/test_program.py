@@ -29,6 +29,7 @@ from tests.simulate.sites_cases import (
     table,
 )
 from thalweg.operators.program import Program
+from thalweg.operators.state import FORMAT
 from thalweg.oracle import reference
 from thalweg.plan.one_way import METHODS
 from thalweg.plan.options import Objective, PlanOptions
@@ -245,4 +246,4 @@ def test_a_program_of_another_format_is_refused() -> None:
     made = join_of((ranged("a", "s"), ranged("b", "t"))).program.to_json()
     assert Program.from_json(made).to_json() == made
     with pytest.raises(ValueError, match="format"):
-        Program.from_json(made.replace(b'"format":4', b'"format":3'))
+        Program.from_json(made.replace(f'"format":{FORMAT}'.encode(), b'"format":3'))

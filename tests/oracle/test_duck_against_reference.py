@@ -23,7 +23,14 @@ keys = st.sampled_from([1.0, 1.0, 1.0, 2.0, -0.0, 0.0, math.nan, None])
 times = st.one_of(st.none(), st.integers(-5, 40), st.sampled_from([0, 10, 10**9]))
 windows = st.one_of(
     st.builds(Window, st.just(WindowKind.RANGE), st.sampled_from([0, 1, 7, 10**7])),
-    st.builds(Window, st.just(WindowKind.ROWS), st.integers(1, 4)),
+    st.builds(
+        Window,
+        st.just(WindowKind.ROWS),
+        st.integers(1, 4),
+        st.none(),
+        st.sampled_from([(), (), ("k",), ("j",), ("j", "k")]),
+    ),
+    st.builds(Window, st.just(WindowKind.TUMBLE), st.sampled_from([1, 7, 10**7])),
     st.just(Window(WindowKind.UNBOUNDED)),
 )
 

@@ -18,6 +18,7 @@ from thalweg.planners.table import PLANNERS, Session, planner
 
 COLUMNS = {"k": "long", "x": "long", "v": "long", "w": "string"}
 WINDOWS = ["[RANGE 10 SECONDS]"] * 4 + ["[RANGE 5 SECONDS]", "[RANGE 0 SECONDS]", "[ROWS 5]", "[UNBOUNDED]"]
+WINDOWS += ["[TUMBLE 10 SECONDS]", "[PARTITION BY k ROWS 1]", "[PARTITION BY v, x ROWS 2]"]
 FILTERS = ["k = 1", "k IN (1, 2)", "v > 3", "v > 5", "v BETWEEN 4 AND 6", "w = 'b'", "v > 3 OR {}.v < 0"]
 TREES = ("local", "simple", "streamjoinopt", "top-down", "bottom-up", "npc")
 

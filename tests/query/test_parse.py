@@ -109,6 +109,9 @@ def test_every_form_of_a_join_means_the_same(text: str) -> None:
         ("[RANGE 2 Hours SLIDE 1 Day]", Window(WindowKind.RANGE, 7_200_000_000, 86_400_000_000)),
         ("[ROWS 100]", Window(WindowKind.ROWS, 100)),
         ("[ROWS 100 SLIDE 1 SECOND]", Window(WindowKind.ROWS, 100, 1_000_000)),
+        ("[PARTITION BY num ROWS 1]", Window(WindowKind.ROWS, 1, by=("num",))),
+        ("[partition by `Num`, dest rows 2 SLIDE 1 s]", Window(WindowKind.ROWS, 2, 10**6, ("num", "dest"))),
+        ("[TUMBLE 1 HOUR]", Window(WindowKind.TUMBLE, 3_600_000_000)),
         ("[ UNBOUNDED ]", Window(WindowKind.UNBOUNDED)),
         ("[UNBOUNDED SLIDE 1 SECOND]", Window(WindowKind.UNBOUNDED, 0, 1_000_000)),
         ("[RANGE -- a comment\n 5 /* and ] one */ MINUTES]", Window(WindowKind.RANGE, 300_000_000)),
@@ -118,6 +121,20 @@ def test_every_form_of_a_join_means_the_same(text: str) -> None:
 def test_windows(written: str, window: Window, form: str) -> None:
     query = read(f"SELECT f.num FROM {form.format(written)}, weather w [ROWS 1] WHERE f.dest = w.city")
     assert query.input("f").window == window
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "FROM flights f, weather w [ROWS 1] WITHIN 10 SECONDS WHERE f.dest = w.city",
+        "FROM flights f JOIN weather w [ROWS 1] ON f.dest = w.city WITHIN 10s",
+        "FROM weather [ROWS 1] w JOIN flights f WITHIN 10 SECONDS WHERE f.dest = w.city",
+    ],
+)
+def test_within_is_the_window_of_streams_without_one(text: str) -> None:
+    query = read(f"SELECT f.num {text}")
+    assert query.input("f").window == Window(WindowKind.RANGE, 10_000_000)
+    assert query.input("w").window == Window(WindowKind.ROWS, 1)
 
 
 def test_a_stream_is_its_own_alias_and_may_appear_twice() -> None:

@@ -114,6 +114,12 @@ def test_the_shape_of_a_query(text: str, says: str) -> None:
         ("[ROWS 1.5]", "is not a window"),
         ("[ROWS 5 MINUTES]", "is not a window"),
         ("[5 MINUTES]", "is not a window"),
+        ("[TUMBLE 5]", "[TUMBLE 5] has no unit; write [TUMBLE 5 SECONDS]"),
+        ("[TUMBLE 0 SECONDS]", "a tumbling window must be longer than zero"),
+        ("[PARTITION BY num RANGE 5 SECONDS]", "is not a window"),
+        ("[PARTITION BY ROWS 5]", "is not a window"),
+        ("[PARTITION BY num, ROWS 5]", "is not a window"),
+        ("[PARTITION BY num ROWS 0]", "a window of rows holds 1 to"),
         ("[RANGE 5 MINUTES SLIDE]", "is not a window"),
         ("[RANGE 5 MINUTES SLIDE 0 SECONDS]", "a slide must be longer than zero"),
         ("[RANGE 5 MINUTES, SLIDE 1 SECOND]", "is not a window"),
@@ -245,7 +251,7 @@ def test_clauses_are_refused_by_name(clause: str, says: str) -> None:
     ("words", "says"),
     [
         ("LEFT JOIN", "LEFT JOIN is not supported: an outer join; no inner join means the same"),
-        ("ASOF JOIN", "ASOF JOIN is not supported; no window means the same"),
+        ("ASOF LEFT JOIN", "ASOF LEFT JOIN is not supported: an outer join"),
         ("LEFT OUTER JOIN", "LEFT OUTER JOIN is not supported: an outer join"),
         ("RIGHT JOIN", "RIGHT JOIN is not supported"),
         ("FULL JOIN", "FULL JOIN is not supported"),
@@ -266,10 +272,12 @@ def test_joins_are_refused_by_name(words: str, says: str) -> None:
     assert says in error(f"SELECT f.num FROM {TWO.format(words)} ON f.dest = w.city")
 
 
-@pytest.mark.parametrize("form", ["flights f, weather w", "flights f [ROWS 1], weather w [ROWS 1]"])
-def test_within_is_refused_with_the_window_to_write(form: str) -> None:
-    message = error(f"SELECT f.num FROM {form} WITHIN 10 SECONDS WHERE f.dest = w.city")
-    assert "WITHIN is not supported; write [RANGE 10 SECONDS] after each stream" in message
+def test_a_window_is_counted_by_columns_of_its_stream() -> None:
+    message = error(
+        "SELECT f.num FROM flights f [PARTITION BY nun ROWS 1], weather w [ROWS 1] WHERE f.dest = w.city"
+    )
+    assert "'f' has no column 'nun' to partition by" in message
+    assert "num" in message
 
 
 def test_within_is_a_name_like_others() -> None:

@@ -49,12 +49,21 @@ class Case:
 
 ALIASES = "abcdef"
 WINDOWS = ["RANGE 20 MILLISECONDS", "RANGE 0 MILLISECONDS", "ROWS 3", "UNBOUNDED", "RANGE 7 MILLISECONDS"]
+LATER = [
+    "TUMBLE 15 MILLISECONDS",
+    "PARTITION BY x ROWS 1",
+    "PARTITION BY y ROWS 2",
+    "PARTITION BY y, x ROWS 1",
+]
 PARTS = ({"partitioner": "hash"}, {"partitioner": "range"}, {"partitioner": "rate"})
 
 
 def random_case(seed: int) -> Case:
     rng = random.Random(seed)
     windows = tuple(rng.choice(WINDOWS if rng.random() < 0.5 else WINDOWS[:1]) for _ in range(4))
+    more = random.Random(f"{seed} later")  # so that the cases of a seed stay what they were
+    if more.random() < 0.4:
+        windows = tuple(more.choice(LATER) if more.random() < 0.5 else w for w in windows)
     case = Case(
         seed=seed,
         kind=rng.choice(["long", "string"]),

@@ -113,6 +113,7 @@ def test_many_more(what: str, seed: int) -> None:
 EXTREMES = [s * (1 << n) + d for n in (0, 40, 56, 60, 61, 62) for s in (1, -1) for d in (-1, 0, 1)]
 EXTREMES += [(1 << 63) - 1, 1 - (1 << 63)]
 SPANS = ["RANGE 1 MICROSECOND", "RANGE 1000000 DAYS", "RANGE 36500 DAYS", "ROWS 2", "UNBOUNDED"]
+SPANS += ["TUMBLE 3 MICROSECONDS", "TUMBLE 1000000 DAYS"]
 
 
 @pytest.mark.parametrize("seed", range(24))

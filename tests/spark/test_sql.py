@@ -116,7 +116,7 @@ def random_query(rng):
     windows = [f"RANGE {rng.choice([0, 1, 3, 6])} SECONDS"] * 3 + ["RANGE 100 SECONDS", "UNBOUNDED"]
     held = rng.random() < 0.3
     if held:
-        windows += [f"ROWS {rng.choice([1, 2, 9])}"] * 3
+        windows += [f"ROWS {rng.choice([1, 2, 9])}"] * 3 + ["PARTITION BY x ROWS 1", "TUMBLE 4 SECONDS"]
     slide = " SLIDE 2 SECONDS" if held and rng.random() < 0.3 else ""
     froms = [f"{n} [{rng.choice(windows)}{slide if n == 'a' else ''}]" for n in names]
     one = rng.random() < 0.4

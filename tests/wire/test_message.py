@@ -58,8 +58,9 @@ def test_cut_messages_carry_the_same_tuples(limit: int) -> None:
 def test_ends_of_a_window_of_rows_may_be_cut() -> None:
     """Each part says itself which tuples it is about."""
     moments = np.arange(1000, 1100)
-    message = Message(3, "a", Kind.ENDS, 100, None, 5, batch=Ends("a", 17, moments).to_batch())
+    ends = Ends("a", 17 + np.arange(100), moments)
+    message = Message(3, "a", Kind.ENDS, 100, None, 5, batch=ends.to_batch())
     parts = [Ends.from_batch(load(p.bytes)) for p in message.cut(200)]
     assert len(parts) > 1
-    told = [(p.window, p.first + i, m) for p in parts for i, m in enumerate(p.moments.tolist())]
+    told = [(p.window, *one) for p in parts for one in zip(p.places, p.moments, strict=True)]
     assert told == [("a", 17 + i, 1000 + i) for i in range(100)]

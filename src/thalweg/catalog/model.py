@@ -125,6 +125,11 @@ class Catalog(_Model):
         """Every stream's columns and their types, as `thalweg.query.parse` takes them."""
         return {name: stream.columns for name, stream in self.streams.items()}
 
+    @property
+    def times(self) -> dict[str, str]:
+        """Every stream's time column."""
+        return {name: stream.time for name, stream in self.streams.items()}
+
     def selectivity(self, left: tuple[str, str], right: tuple[str, str]) -> float | None:
         """The declared selectivity of an equality of two (stream, column)s, whichever way round."""
         return selectivity_of(self.joins, left, right)

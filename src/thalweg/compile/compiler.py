@@ -23,7 +23,6 @@ from thalweg.operators.inlet import Inlet
 from thalweg.operators.outlet import Outlet
 from thalweg.operators.pack import TIME, VALUE, Flag, Packing, PackRoute
 from thalweg.operators.program import KeyGroup, Placed, Program, Route
-from thalweg.operators.source import end_of
 from thalweg.operators.spec import END, SEQ, START, Field, KeepSpec, SourceSpec, Watched
 from thalweg.plan.deployment import Deployment
 from thalweg.query.model import WindowKind, quoted
@@ -154,7 +153,7 @@ def _selection(graph: Graph, stream: str, keep_late: bool) -> Selection:
                 [*(field_of(c) for c in names.query.columns_after_join(one.alias)), *keys]
             )
             if one.window.kind is WindowKind.ROWS:
-                wanted |= dict.fromkeys(field_of(c) for c in _ordered(info))
+                wanted |= dict.fromkeys(field_of(c) for c in _counted(info, one.window.by))
     joined = tuple(name for name in wanted if name != field_of(info.time))
     if keep_late:
         wanted |= dict.fromkeys(map(field_of, info.columns))
@@ -174,14 +173,25 @@ def _selection(graph: Graph, stream: str, keep_late: bool) -> Selection:
 
 def _ordered(info: StreamInfo) -> tuple[str, ...]:
     """The columns that order tuples of one time, which the time itself does not."""
-    order = tuple(c for c in info.order if c != info.time)
-    for c in order:
+    return tuple(c for c in info.order if c != info.time)
+
+
+def _counted(info: StreamInfo, by: Sequence[str]) -> tuple[str, ...]:
+    """The columns that a window of rows needs: those that order tuples, and those that it is counted by."""
+    if info.time in by:
+        raise UserError(
+            f"stream {info.name}: PARTITION BY {info.time} counts nothing, since it is the time",
+            remedy="partition by another column",
+        )
+    columns = (*_ordered(info), *by)
+    for c in columns:
         if stored_type(info.columns[c]) != info.columns[c]:
+            what = "PARTITION BY" if c in by else "`order`"
             raise UserError(
-                f"stream {info.name}: its `order` column {c!r} is an array, a struct or a map",
-                remedy="order by a number, a string or a time",
+                f"stream {info.name}: its {what} column {c!r} is an array, a struct or a map",
+                remedy="take a number, a string or a time",
             )
-    return order
+    return columns
 
 
 @dataclass
@@ -288,6 +298,7 @@ class _Building:
             outlets += counted
         if rows:
             fields |= dict.fromkeys(field_of(c) for c in _ordered(info))
+            fields |= dict.fromkeys(name for window in rows for name in window.by)
         kept: tuple[Field, ...] = ()
         if reports and self.keep_late:
             fields |= dict.fromkeys(field_of(c) for c in info.columns)
@@ -368,7 +379,7 @@ class _Building:
             for w in windows
             if w.kind is not WindowKind.ROWS
         ]
-        places = [SEQ, *map(end_of, rows)] if rows else []
+        places = [SEQ, *(window.end for window in rows)] if rows else []
         kept = tuple(dict.fromkeys((*fields, *places)))
         self.keeps[name] = KeepSpec(op.stream, max(spans, default=None), rows, kept)
         return fields

@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from thalweg.operators.inlet import Inlet
 from thalweg.operators.outlet import Outlet
 from thalweg.operators.program import KeyGroup, Placed, Program, Route
-from thalweg.operators.source import end_of
 from thalweg.operators.spec import (
     JoinSpec,
     KeepSpec,
@@ -91,7 +90,7 @@ class _Placing:
         while route := next((r for r in waiting if r.outlet in self.kept), None):
             waiting.remove(route)
             spec, outlet = self.kept[route.outlet]
-            spec = replace(spec, rows=tuple(r for r in spec.rows if end_of(r) in outlet.fields), fields=())
+            spec = replace(spec, rows=tuple(r for r in spec.rows if r.end in outlet.fields), fields=())
             own = self.operators[route.groups[0]]
             readers = [(p, i) for p in own for i in p.inlets if i.channel == route.channel]
             if any(isinstance(p.spec, RelaySpec) for p, _ in readers):

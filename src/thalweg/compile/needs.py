@@ -9,8 +9,7 @@ from thalweg.compile.query_fields import FLAG, QueryFields, column_of, field_of
 from thalweg.kernel.columns import stored_type
 from thalweg.operators.pack import VALUE
 from thalweg.operators.probe import SENT
-from thalweg.operators.source import end_of
-from thalweg.operators.spec import END, KEY, SEQ, START
+from thalweg.operators.spec import END, KEY, SEQ, START, RowWindow
 
 WORD = "#w:"
 """Before the name of a field: its key word, which decides equality where several fields make a key."""
@@ -26,13 +25,13 @@ class Needs:
         for op in reversed(self.ops):
             self._want(op)
 
-    def _rows_of_streams(self) -> dict[str, tuple[int, ...]]:
-        found: dict[str, dict[int, None]] = {}
+    def _rows_of_streams(self) -> dict[str, tuple[RowWindow, ...]]:
+        found: dict[str, dict[RowWindow, None]] = {}
         for names in self.graph.queries:
             for i in names.query.inputs:
-                if (size := names.rows(i.alias)) is not None:
-                    found.setdefault(i.stream, {})[size] = None
-        return {stream: tuple(sizes) for stream, sizes in found.items()}
+                if (window := names.rows(i.alias)) is not None:
+                    found.setdefault(i.stream, {})[window] = None
+        return {stream: tuple(windows) for stream, windows in found.items()}
 
     def _want(self, op: Op) -> None:
         """What an operator needs of its inputs for what others need of it."""
@@ -52,7 +51,7 @@ class Needs:
             if view.op.role == "relay" and view.base and op.role != "relay" and feed.form == "tuples":
                 assert names is not None
                 if (rows := names.rows(view.aliases[0])) is not None:
-                    needed += [SEQ, end_of(rows)]
+                    needed += [SEQ, rows.end]
             if op.role != "relay" and names is not None and not view.base:
                 wide = [a for a in view.aliases if view.theirs[a] in view.op.wide and a not in op.wide]
                 only = tuple(f"{view.theirs[a]}.{names.flag(a)}" for a in wide)

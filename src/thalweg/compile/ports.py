@@ -82,15 +82,16 @@ class Ports:
             fields.append(Field(f"{SEQ}.{view.aliases[0]}", pa.int64()))
         span: int | None = None
         single = len(view.aliases) == 1 and not view.narrow
-        if single and not rows and op.role in ("join", "probe", "keys"):
-            own = names.query.input(view.aliases[0]).window
+        own = names.query.input(view.aliases[0]).window
+        brings = rows or own.kind is WindowKind.TUMBLE
+        if single and not brings and op.role in ("join", "probe", "keys"):
             span = NEVER if own.kind is WindowKind.UNBOUNDED else min(own.size, NEVER)
         return Port(
             label,
             tuple(fields),
             span,
             lateness=names.info(view.aliases[0]).lateness if view.base else 0,
-            rows=names.rows(view.aliases[0]) if op.role == "keys" else None,
+            rows=rows and op.role == "keys",
             open_ends=rows and window,
             verify=verify,
             rewritten=op.role == "probe" and op.about["mode"] == "fetch" and number == 1,

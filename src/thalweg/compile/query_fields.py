@@ -11,6 +11,7 @@ from thalweg.compile.inputs import StreamInfo, TypedQuery
 from thalweg.kernel.columns import fixed_dtype, is_bytes
 from thalweg.kernel.keys import is_exact
 from thalweg.operators.pack import VALUE
+from thalweg.operators.spec import RowWindow
 from thalweg.query.classes import classes, equated
 from thalweg.query.model import Expr, WindowKind
 from thalweg.query.rename import unqualified
@@ -73,9 +74,17 @@ class QueryFields:
     def info(self, alias: str) -> StreamInfo:
         return self.infos[self.query.input(alias).stream]
 
-    def rows(self, alias: str) -> int | None:
+    def rows(self, alias: str) -> RowWindow | None:
+        """The window of rows of an alias, if it has one."""
         window = self.query.input(alias).window
-        return window.size if window.kind is WindowKind.ROWS else None
+        if window.kind is not WindowKind.ROWS:
+            return None
+        return RowWindow(window.size, tuple(map(field_of, window.by)))
+
+    def tumble(self, alias: str) -> int | None:
+        """The size of the tumbling window of an alias, if it has one."""
+        window = self.query.input(alias).window
+        return window.size if window.kind is WindowKind.TUMBLE else None
 
     def expr(self, alias: str, c: int) -> Expr:
         return self.classes[c][alias][0]

@@ -14,7 +14,6 @@ from thalweg.compile.stages import Instance, Place, Placement
 from thalweg.operators.comparisons import Comparison, comparison
 from thalweg.operators.inlet import Inlet, Narrow
 from thalweg.operators.outlet import Outlet, Part, To
-from thalweg.operators.source import end_of
 from thalweg.operators.spec import END, KEY, SEQ
 from thalweg.operators.window_keys import BITS
 
@@ -235,7 +234,7 @@ class Shipments:
         names += self._flags(feed, any_of)
         names += [view.field(f"{a}.{self.needs.time(op.query, a)}") for a, _ in view.narrow]
         if view.base and op.query is not None and (rows := op.query.rows(view.aliases[0])) is not None:
-            names += [SEQ, end_of(rows)]
+            names += [SEQ, rows.end]
         return names
 
     def _flags(self, feed: Feed, any_of: Flags) -> tuple[str, ...]:
@@ -271,13 +270,15 @@ class Shipments:
             ),
             None,
         )
-        size = names.rows(view.aliases[0]) if view.base else None
-        rows = None if size is None else (view.aliases[0], size)
+        first = view.aliases[0]
+        window = names.rows(first) if view.base else None
+        rows = None if window is None else (first, window)
+        tumble = names.tumble(first) if len(view.aliases) == 1 and not view.narrow else None
         resolves = (
             () if rows else tuple((view.theirs[a], a) for a in view.aliases if names.rows(a) is not None)
         )
         columns += [(n, n) for n in feed.wants if n.startswith(SEQ)]
-        info = names.info(view.aliases[0])
+        info = names.info(first)
         return Inlet(
             channel,
             feed.port,
@@ -290,6 +291,7 @@ class Shipments:
             rows,
             resolves,
             END in feed.wants,
+            tumble,
             tuple(Narrow(view.field(f"{a}.{self.needs.time(names, a)}"), span) for a, span in view.narrow),
             words,
         )

@@ -100,7 +100,7 @@ class Placement:
         return place.stage < self.of(reader).stage
 
     def _place(self, op: Op) -> None:
-        whole = op.buckets == 1 or self.buckets == 1 or self._reads_rows(op)
+        whole = op.buckets == 1 or self.buckets == 1 or self._reads_whole(op)
         if op.role == "sink" and (beside := self._beside_sink(op)) is not None:
             self.places[id(op)] = beside
             return
@@ -119,10 +119,19 @@ class Placement:
                 stage = max(stage, after)
         self.places[id(op)] = Place(op.site, WHOLE if whole else KEYED, stage)
 
-    def _reads_rows(self, op: Op) -> bool:
-        """Whether it reads, where it arises, a stream with a window of rows, which is counted as a whole."""
-        sources = (f.view.op for f in op.feeds if f.view.op.role == "source" and f.form == "tuples")
-        return any(s.site == op.site and self.needs.rows.get(s.stream) for s in sources)
+    def _reads_whole(self, op: Op) -> bool:
+        """Whether it reads, where it arises, a stream with a window of rows that is counted as a whole."""
+        beside = (f for f in op.feeds if f.view.op.role == "source" and f.view.op.site == op.site)
+        return any(f.form == "tuples" and self._counts_whole(f) for f in beside)
+
+    def _counts_whole(self, feed: Feed) -> bool:
+        """Whether a reader's windows of rows need all tuples of a stream together.
+
+        Not if those with the same key are enough: all tuples that are counted together have one.
+        """
+        windows = self.needs.rows.get(feed.view.op.stream, ())
+        key = {feed.view.field(k) for k in feed.key}
+        return any(self.keep or not key or not key <= set(window.by) for window in windows)
 
     def _beside_sink(self, op: Op) -> Place | None:
         """A sink whose results all come from one place is called there."""
@@ -147,13 +156,22 @@ class Placement:
 
     def _add_sources(self, op: Op) -> None:
         base = self._base(op)
-        found: dict[Instance, None] = {base: None} if self.keep else {}
-        for reader in self.needs.ops:
-            for feed in reader.feeds:
-                if feed.view.op is op and reader.role != "source" and self.beside(feed):
-                    place = self.of(reader)
-                    key = () if place.whole else tuple(feed.view.field(k) for k in feed.key)
-                    found[Instance(op.stream, place, key)] = None
+        read = [
+            f
+            for reader in self.needs.ops
+            for f in reader.feeds
+            if f.view.op is op and reader.role != "source"
+        ]
+        # The places of tuples that are counted by key are not those that another reader could go by.
+        elsewhere = self.needs.rows.get(op.stream) and any(
+            f.form == "tuples" and not self.beside(f) for f in read
+        )
+        found: dict[Instance, None] = {base: None} if self.keep or elsewhere else {}
+        for feed in read:
+            if self.beside(feed):
+                place = self.of(feed.reader)
+                key = () if place.whole else tuple(feed.view.field(k) for k in feed.key)
+                found[Instance(op.stream, place, key)] = None
         found = found or {base: None}
         self.instances[op.stream] = sorted(found, key=lambda i: i.place.stage)
 

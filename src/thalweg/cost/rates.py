@@ -239,8 +239,11 @@ def _source(one: Input, statistics: Statistics) -> tuple[float, float]:
         passing *= passes(one, condition, statistics)
     if one.window.kind is WindowKind.ROWS:
         # Rows are counted before the filters; the window holds those of the last k that passed.
-        return whole * passing, one.window.size * passing
+        values = [statistics.distinct(one.stream, column).value for column in one.window.by]
+        return whole * passing, min(one.window.size * math.prod(values) * passing, LARGEST)
     seconds = one.window.size / 1e6
+    if one.window.kind is WindowKind.TUMBLE:
+        seconds /= 2  # a tuple lives for half of its window, on average
     if one.window.kind is WindowKind.UNBOUNDED:
         seconds = FOREVER_S
         statistics.note(f"the unbounded window of {one.alias} is as long as {FOREVER_S:g} seconds")

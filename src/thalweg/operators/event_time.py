@@ -23,20 +23,34 @@ from thalweg.wire.message import merge
 
 @dataclass(frozen=True)
 class Ends:
-    """Last moments of tuples in a window of rows: its name, the first tuple's place, a moment for each."""
+    """Last moments of tuples in a window of rows: its name, the places of tuples in order, their moments."""
 
     window: str
-    first: int
+    places: np.ndarray
     moments: np.ndarray
 
+    def lower(self, places: np.ndarray, ends: np.ndarray) -> None:
+        """Write the moments into the ends of the tuples that have these places."""
+        if not len(self.places):
+            return
+        low, high = self.places[0], self.places[-1]
+        if high - low + 1 == len(self.places):
+            hit = np.flatnonzero((places >= low) & (places <= high))
+            at = places[hit] - low
+        else:
+            at = np.searchsorted(self.places, places)
+            at[at == len(self.places)] = 0
+            hit = np.flatnonzero(self.places[at] == places)
+            at = at[hit]
+        ends[hit] = np.minimum(ends[hit], self.moments[at])
+
     def to_batch(self) -> pa.RecordBatch:
-        places = np.arange(self.first, self.first + len(self.moments))
         window = pa.array([self.window]).take(pa.array(np.zeros(len(self.moments), np.int64)))
-        return pa.record_batch([window, pa.array(places), pa.array(self.moments)], schema=ENDS)
+        return pa.record_batch([window, pa.array(self.places), pa.array(self.moments)], schema=ENDS)
 
     @classmethod
     def from_batch(cls, batch: pa.RecordBatch) -> Ends:
-        return cls(batch.column(0)[0].as_py(), batch.column(1)[0].as_py(), ints(batch, "end"))
+        return cls(batch.column(0)[0].as_py(), ints(batch, "seq"), ints(batch, "end"))
 
 
 ENDS = pa.schema([("window", pa.string()), ("seq", pa.int64()), ("end", pa.int64())])
@@ -121,6 +135,16 @@ def past_idle(bounds: Sequence[int], walls: Sequence[int], idle: Sequence[int | 
     silent = [limit is not None and now - wall >= limit for limit, wall in zip(idle, walls, strict=True)]
     active = [bound for bound, still in zip(bounds, silent, strict=True) if not still]
     return max(bounds[0], min(active)) if silent[0] and active else bounds[0]
+
+
+def tumbled(times: np.ndarray, size: int) -> np.ndarray:
+    """The last moment of the tumbling window that each time is in; windows begin at multiples of the size.
+
+    >>> tumbled(np.array([0, 9, 10, -1]), 10).tolist()
+    [9, 9, 19, -1]
+    """
+    found: np.ndarray = times // size * size + (size - 1)
+    return found
 
 
 def judge(

@@ -8,10 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.kernel.window import NEVER
-from thalweg.operators.event_time import Ends
+from thalweg.operators.event_time import Ends, tumbled
 from thalweg.operators.outlet import flags, key_words
-from thalweg.operators.source import end_of
-from thalweg.operators.spec import END, KEY, SEQ, START, ArrowType
+from thalweg.operators.spec import END, KEY, SEQ, START, ArrowType, RowWindow
 from thalweg.operators.tuples import ints, restored
 
 
@@ -29,8 +28,9 @@ class Inlet:
 
     `key` are the fields that make the key word; without them tuples bring it. `columns` are (name in the
     channel, name at the port); `time` is a column of the port that START stands for. Tuples without one of
-    `flags` are not for this reader. `rows` is the alias and the size of a window of rows; `resolves` are the
-    aliases with one among the members of joined tuples, and their names here. `ends`: tuples bring their own.
+    `flags` are not for this reader. `rows` is the alias and its window of rows; `resolves` are the aliases
+    with one among the members of joined tuples, and their names here. `tumble` is the size of a tumbling
+    window. `ends`: tuples bring their own.
     `words` are columns of the port with the key words of fields. `raw`: all as it comes.
 
     It began with the change of number `fresh`. A reader that leaves reads only what is before `upto`.
@@ -44,9 +44,10 @@ class Inlet:
     time: str | None = None
     time_kind: ArrowType | None = None
     flags: tuple[str, ...] = ()
-    rows: tuple[str, int] | None = None
+    rows: tuple[str, RowWindow] | None = None
     resolves: tuple[tuple[str, str], ...] = ()
     ends: bool = False
+    tumble: int | None = None
     narrow: tuple[Narrow, ...] = ()
     words: tuple[tuple[str, str], ...] = ()
     raw: bool = False
@@ -77,8 +78,10 @@ class Inlet:
         if self.time is not None:
             columns[self.time] = restored(ints(batch, START), self.time_kind)
         if self.rows is not None:
-            alias, size = self.rows
-            columns |= {END: batch.column(end_of(size)), f"{SEQ}.{alias}": batch.column(SEQ)}
+            alias, window = self.rows
+            columns |= {END: batch.column(window.end), f"{SEQ}.{alias}": batch.column(SEQ)}
+        elif self.tumble is not None:
+            columns[END] = pa.array(tumbled(ints(batch, START), self.tumble))
         elif self.ends:
             columns[END] = batch.column(END)
         if self.narrow:
@@ -96,10 +99,10 @@ class Inlet:
         if self.raw:
             return ends
         if self.rows is not None:
-            alias = self.rows[0] if ends.window == str(self.rows[1]) else None
+            alias = self.rows[0] if ends.window == self.rows[1].name else None
         else:
             alias = dict(self.resolves).get(ends.window)
-        return None if alias is None else Ends(alias, ends.first, ends.moments)
+        return None if alias is None else Ends(alias, ends.places, ends.moments)
 
 
 def keyed(batch: pa.RecordBatch, key: tuple[str, ...]) -> pa.RecordBatch:

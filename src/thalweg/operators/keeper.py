@@ -17,8 +17,7 @@ import pyarrow as pa
 from thalweg.kernel.window import NEVER
 from thalweg.operators.event_time import Arrived, Ends, Progress
 from thalweg.operators.output import Bound, Output, Past
-from thalweg.operators.source import end_of
-from thalweg.operators.spec import SEQ, START, KeepSpec
+from thalweg.operators.spec import END, SEQ, START, KeepSpec
 from thalweg.operators.state import FAN, SEGMENT_BYTES, Page
 from thalweg.operators.tuples import ints
 from thalweg.wire.message import merge, pieces
@@ -84,7 +83,7 @@ class Keeper:
 
     def _ends(self, batch: pa.RecordBatch) -> np.ndarray:
         """The last moment of each tuple in any window."""
-        ends = [ints(batch, end_of(rows)) for rows in self.spec.rows]
+        ends = [ints(batch, window.end) for window in self.spec.rows]
         if self.spec.span is not None:
             ends.append(ints(batch, START) + self.spec.span)
         found: np.ndarray = np.max(ends, axis=0)
@@ -127,7 +126,7 @@ class Keeper:
         """The entries with newly learnt ends of windows of rows; those with such tuples are written anew."""
         found: list[Kept] = []
         for entry in entries:
-            own = [e for e in learnt if e.first <= entry.last and e.first + len(e.moments) > entry.first]
+            own = [e for e in learnt if ((e.places >= entry.first) & (e.places <= entry.last)).any()]
             if not own:
                 found.append(entry)
                 continue
@@ -141,10 +140,9 @@ class Keeper:
 
 def _with_ends(batch: pa.RecordBatch, learnt: Ends) -> pa.RecordBatch:
     """Tuples with the ends of their windows of rows as far as they are known now."""
-    column = end_of(int(learnt.window))
+    column = f"{END}.{learnt.window}"
     if column not in batch.schema.names:
         return batch
     seq, ends = ints(batch, SEQ), ints(batch, column).copy()
-    hit = (seq >= learnt.first) & (seq < learnt.first + len(learnt.moments))
-    ends[hit] = np.minimum(ends[hit], learnt.moments[seq[hit] - learnt.first])
+    learnt.lower(seq, ends)
     return batch.set_column(batch.schema.names.index(column), column, pa.array(ends))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from thalweg.operators.state import SEGMENT_BYTES, Page
@@ -51,8 +50,3 @@ class Memo:
     @property
     def nbytes(self) -> int:
         return sum(t.nbytes for t in self.tables.values())
-
-
-def numbers(name: str, values: np.ndarray) -> pa.RecordBatch:
-    """A table of one column of numbers."""
-    return pa.record_batch([pa.array(values)], names=[name])

@@ -248,7 +248,7 @@ class Program:
 class _File:
     """A program as it is written. One of another format is refused, as is the state that goes with it."""
 
-    format: Literal[4]
+    format: Literal[5]
     program: Program
 
 

@@ -1,8 +1,11 @@
-"""Windows of rows: a tuple is alive until the k-th later one of its stream comes, and not at that moment."""
+"""Windows of rows: a tuple is alive until the k-th later one of its stream comes, and not at that moment.
+
+Later ones may be counted by the values of some fields: then only those with the same values count.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,64 +13,99 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from thalweg.errors import UserError
+from thalweg.kernel.keys import comparable
 from thalweg.kernel.window import NEVER
-from thalweg.operators.spec import START
+from thalweg.operators.event_time import Ends
+from thalweg.operators.spec import SEQ, START, RowWindow
+from thalweg.operators.tuples import ints
+from thalweg.wire.message import merge
 
 
-@dataclass
-class Clock:
-    """Counts the tuples of one stream in their order. `tail` has the times of the last k of them.
+@dataclass(frozen=True)
+class Counted:
+    """The last moments of further tuples, those learnt of earlier ones, and the tuples with none so far."""
 
-    >>> clock = Clock(2, 0, np.empty(0, np.int64))
-    >>> seq, ends, earlier = clock.advance(np.array([10, 20, 30]))
-    >>> [int(e) for e in ends if e < NEVER]  # the first ends when the third comes: its last moment is 29
-    [29]
-    >>> clock.advance(np.array([40]))[2]  # and now the second's end is known
-    (1, array([39]))
+    ends: np.ndarray
+    learnt: Ends
+    tail: pa.RecordBatch
+
+
+def count(window: RowWindow, tail: pa.RecordBatch | None, ordered: pa.RecordBatch) -> Counted:
+    """Count further tuples of a stream, which are in order and have their places.
+
+    >>> def tuples(places, times):
+    ...     return pa.record_batch([pa.array(places), pa.array(times)], names=[SEQ, START])
+    >>> first = count(RowWindow(2), None, tuples([0, 1, 2], [10, 20, 30]))
+    >>> first.ends[0]  # it ends when the third comes: its last moment is 29
+    np.int64(29)
+    >>> count(RowWindow(2), first.tail, tuples([3], [40])).learnt  # and now the second's end is known
+    Ends(window='2', places=array([1]), moments=array([39]))
     """
-
-    rows: int
-    next: int
-    tail: np.ndarray
-
-    def advance(self, times: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple[int, np.ndarray]]:
-        """Count further tuples: their places, their last moments, and those learnt of earlier ones."""
-        waiting = len(self.tail)
-        known = np.concatenate([self.tail, times])
-        ends = np.full(len(known), NEVER, np.int64)
-        decided = max(0, len(known) - self.rows)
-        ends[:decided] = known[self.rows :] - 1
-        first = self.next - waiting
-        seq = np.arange(self.next, self.next + len(times))
-        self.next += len(times)
-        self.tail = known[decided:].copy() if decided else known
-        return seq, ends[waiting:], (first, ends[: min(decided, waiting)])
+    fresh = ordered.select([START, SEQ, *window.by])
+    earlier = 0 if tail is None else tail.num_rows
+    known = fresh if tail is None else merge([tail, fresh])
+    times, places = ints(known, START), ints(known, SEQ)
+    ends = np.full(len(times), NEVER, np.int64)
+    group = parts(known, window.by)
+    order = np.argsort(group, kind="stable")
+    before, after = order[: -window.size], order[window.size :]
+    within = group[before] == group[after]
+    ends[before[within]] = times[after[within]] - 1
+    found = np.flatnonzero(ends[:earlier] < NEVER)
+    by_place = found[np.argsort(places[found])]
+    learnt = Ends(window.name, places[by_place], ends[by_place])
+    return Counted(ends[earlier:], learnt, known.filter(pa.array(ends == NEVER)))
 
 
-def order_rows(stream: str, order: Sequence[str], batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The tuples in the order in which a window of rows counts them: by time, then the declared columns."""
-    keys = [START, *order]
+def parts(batch: pa.RecordBatch, by: Sequence[str]) -> np.ndarray:
+    """A number for each tuple, the same for those that have the same values; NULL is a value here."""
+    found = np.zeros(batch.num_rows, np.int64)
+    for name in by:
+        codes = comparable(batch.column(name)).dictionary_encode(null_encoding="encode")
+        both = found * max(1, len(codes.dictionary)) + np.asarray(codes.indices)
+        found = np.unique(both, return_inverse=True)[1]
+    return found
+
+
+def order_rows(
+    stream: str, order: Sequence[str], windows: Collection[RowWindow], batch: pa.RecordBatch
+) -> pa.RecordBatch:
+    """The tuples in the order in which windows of rows count them: by time, then the declared columns."""
     sorted_by: dict[str, pa.Array] = {START: batch.column(START)}
     for name in order:  # NULLs first, and NaN last: the sort itself puts both on the same side
         sorted_by[f"?{name}"], sorted_by[name] = batch.column(name).is_valid(), batch.column(name)
-    index = pc.sort_indices(pa.table(sorted_by), sort_keys=[(k, "ascending") for k in sorted_by])
-    ordered = batch.take(index)
-    if ordered.num_rows > 1:
-        same = np.ones(ordered.num_rows - 1, bool)
-        for key in keys:
-            column = ordered.column(key)
-            a, b = column.slice(0, len(column) - 1), column.slice(1)
-            equal = pc.or_(pc.equal(a, b).fill_null(False), pc.and_(a.is_null(), b.is_null()))
-            same &= np.asarray(equal).astype(bool)
-        if same.any():
-            at = int(np.flatnonzero(same)[0])
-            moment = np.datetime64(int(ordered.column(START)[at].as_py()), "us")
-            names = ", ".join(order)
-            values = ", ".join(repr(ordered.column(o)[at].as_py()) for o in order)
-            raise UserError(
-                f"stream {stream}: two tuples have the time {moment}"
-                + (f" and the order ({names}) = ({values})" if order else "")
-                + ", so a window of rows can't tell which comes first",
-                remedy="declare an `order` column in the catalog that tells them apart",
-            )
-    return ordered
+    found = batch
+    for by in sorted({w.by for w in windows}):
+        columns = {**sorted_by, "": pa.array(parts(batch, by))}
+        index = pc.sort_indices(pa.table(columns), sort_keys=[(name, "ascending") for name in columns])
+        found = batch.take(index)
+        _check(stream, order, by, found, columns[""].take(index))
+    return found
+
+
+def _check(
+    stream: str, order: Sequence[str], by: Sequence[str], ordered: pa.RecordBatch, group: pa.Array
+) -> None:
+    """Refuse tuples that are counted together and that nothing tells apart."""
+    if ordered.num_rows < 2:
+        return
+    same = np.ones(ordered.num_rows - 1, bool)
+    for column in (ordered.column(START), group, *(ordered.column(name) for name in order)):
+        a, b = column.slice(0, len(column) - 1), column.slice(1)
+        equal = pc.or_(pc.equal(a, b).fill_null(False), pc.and_(a.is_null(), b.is_null()))
+        same &= np.asarray(equal).astype(bool)
+    if not same.any():
+        return
+    at = int(np.flatnonzero(same)[0])
+    moment = np.datetime64(int(ordered.column(START)[at].as_py()), "us")
+    row = ordered.slice(at, 1).to_pylist()[0]
+    named = [
+        f" and the {what} ({', '.join(names)}) = ({', '.join(repr(row[n]) for n in names)})"
+        for what, names in (("order", order), ("partition", by))
+        if names
+    ]
+    raise UserError(
+        f"stream {stream}: two tuples have the time {moment}{''.join(named)}"
+        ", so a window of rows can't tell which comes first",
+        remedy="declare an `order` column in the catalog that tells them apart",
+    )

@@ -1,7 +1,7 @@
 """A stream where it arises: its tuples are judged, and for windows of rows put in order and counted.
 
-The output has the time of each tuple in START and, for each size of a window of rows over the stream, the
-tuple's last moment in a column of that window. Last moments that are learnt later follow.
+The output has the time of each tuple in START and, for each window of rows over the stream, the tuple's last
+moment in a column of that window. Last moments that are learnt later follow.
 """
 
 from __future__ import annotations
@@ -14,18 +14,13 @@ import pyarrow as pa
 
 from thalweg.kernel.window import NEVER
 from thalweg.observe.sketch import Sketch
-from thalweg.operators.event_time import Arrivals, Arrived, Ends, Progress, judge, past_idle
-from thalweg.operators.memo import Memo, numbers
+from thalweg.operators.event_time import Arrivals, Arrived, Progress, judge, past_idle
+from thalweg.operators.memo import Memo
 from thalweg.operators.output import Bound, Late, Output, Report
-from thalweg.operators.row_windows import Clock, order_rows
-from thalweg.operators.spec import END, SEQ, START, SourceSpec, Watched
+from thalweg.operators.row_windows import count, order_rows
+from thalweg.operators.spec import SEQ, START, SourceSpec, Watched
 from thalweg.operators.state import Page
 from thalweg.operators.tuples import ints, restored
-
-
-def end_of(rows: int) -> str:
-    """The column with the last moments in a window of so many rows."""
-    return f"{END}.{rows}"
 
 
 class Source:
@@ -112,6 +107,7 @@ class Source:
 
     def _in_order(self, memo: Memo, batch: pa.RecordBatch | None, bound: int) -> Iterator[Output]:
         """Let go what nothing can come before any more, with its place in the stream."""
+        spec = self.spec
         waiting = memo.together("waiting", [] if batch is None else [batch])
         if waiting is None:
             return
@@ -119,18 +115,16 @@ class Source:
         memo.tables["waiting"] = waiting.filter(pa.array(~ready))
         if not ready.any():
             return
-        ordered = order_rows(self.spec.stream, self.spec.order, waiting.filter(pa.array(ready)))
-        times = ints(ordered, START)
-        columns = {n: ordered.column(n) for n in ordered.schema.names}
-        learnt = []
-        for rows in self.spec.rows:
-            tail = memo.tables.get(f"tail.{rows}")
-            known = np.empty(0, np.int64) if tail is None else ints(tail, "t")
-            clock = Clock(rows, memo.facts.get("next", 0), known)
-            seq, ends, earlier = clock.advance(times)
-            columns |= {SEQ: pa.array(seq), end_of(rows): pa.array(ends)}
-            memo.tables[f"tail.{rows}"] = numbers("t", clock.tail)
-            learnt += [Ends(str(rows), *earlier)] if len(earlier[1]) else []
-        memo.facts["next"] = memo.facts.get("next", 0) + len(times)
+        ordered = order_rows(spec.stream, spec.order, spec.rows, waiting.filter(pa.array(ready)))
+        first = memo.facts.get("next", 0)
+        memo.facts["next"] = first + ordered.num_rows
+        ordered = ordered.append_column(SEQ, pa.array(np.arange(first, first + ordered.num_rows)))
+        columns, learnt = {n: ordered.column(n) for n in ordered.schema.names}, []
+        for window in spec.rows:
+            tail = f"tail.{window.name}"
+            counted = count(window, memo.tables.get(tail), ordered)
+            columns[window.end] = pa.array(counted.ends)
+            memo.tables[tail] = counted.tail
+            learnt += [counted.learnt] if len(counted.learnt.places) else []
         yield pa.record_batch(list(columns.values()), names=list(columns))
         yield from learnt

@@ -36,6 +36,27 @@ SEQ = "#seq"
 
 
 @dataclass(frozen=True)
+class RowWindow:
+    """A window of rows: its size and the fields that tuples are counted by, if any.
+
+    >>> RowWindow(3).end, RowWindow(1, ("k",)).end
+    ('#end.3', '#end.1 by k')
+    """
+
+    size: int
+    by: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return f"{self.size} by {', '.join(self.by)}" if self.by else str(self.size)
+
+    @property
+    def end(self) -> str:
+        """The column with the last moments of tuples in it."""
+        return f"{END}.{self.name}"
+
+
+@dataclass(frozen=True)
 class Field:
     """A column of an input. `held` says where its values are: in KEY, in START, or else in a column."""
 
@@ -57,7 +78,7 @@ class Port:
     fields: tuple[Field, ...]
     span: int | None
     lateness: int = 0
-    rows: int | None = None
+    rows: bool = False  # with `open_ends`: of one stream, so its tuples have places
     open_ends: bool = False
     verify: tuple[str, ...] = ()
     rewritten: bool = False  # stored tuples change, so the window is written whole each time
@@ -98,7 +119,7 @@ class Watched:
 class SourceSpec:
     """A stream where it arises: late tuples are put aside; for windows of rows, tuples are put in order.
 
-    `rows` are the sizes of all windows of rows over it, `order` the columns that order tuples of one time.
+    `rows` are all windows of rows over it, `order` the columns that order tuples of one time.
     `kept` are the columns that a late tuple is kept with; with none it is only counted. Of several sources of
     one stream, by different keys, one `reports`. `begin` is how far the stream, and those that it watches,
     had come before this source was deployed, and when each was last heard of: all sources of a stream judge
@@ -109,7 +130,7 @@ class SourceSpec:
     stream: str
     lateness: int
     idle: int | None = None
-    rows: tuple[int, ...] = ()
+    rows: tuple[RowWindow, ...] = ()
     order: tuple[str, ...] = ()
     kept: tuple[Field, ...] = ()
     reports: bool = True
@@ -231,14 +252,14 @@ class KeepSpec:
     """Keeps what is alive of a stream's windows where the stream arises or arrives, and hands all of it on.
 
     This is `update` of a node operator set (adaptive, table 2). Operators that start later get a copy of it.
-    `span` is the length of the longest window over the stream, `rows` are the sizes of its windows of rows.
+    `span` is the length of the longest window over the stream, `rows` are its windows of rows.
     With `fields`, only those are handed on. `copy` is the number of the last change for which a copy is made,
     of what is alive at `since` or later.
     """
 
     stream: str
     span: int | None
-    rows: tuple[int, ...] = ()
+    rows: tuple[RowWindow, ...] = ()
     fields: tuple[str, ...] = ()
     copy: int = 0
     since: int = -NEVER

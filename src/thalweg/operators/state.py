@@ -27,7 +27,7 @@ from thalweg.operators.spec import END, KEY, SEQ, JoinSpec, Port
 from thalweg.operators.tuples import batch_of, delta, ends_of, ints, tuples_in
 from thalweg.wire.message import dump, load, merge, pieces
 
-FORMAT: Literal[4] = 4
+FORMAT: Literal[5] = 5
 """Of programs and state. It grows when the meaning of a key word or of an entry changes."""
 
 FAN = 16
@@ -330,23 +330,16 @@ def lower(state: Runtime, spec: JoinSpec, learnt: Ends) -> None:
         lo, hi = window.row(window.first), window.row(window.next)
         places = window.columns[port.index(column)]
         assert isinstance(places, FixedColumn)
-        _lower(places.data[lo:hi], window.end[lo:hi], learnt)
+        learnt.lower(places.data[lo:hi], window.end[lo:hi])
         for k, batch in enumerate(state.pending[i]):
             if END in batch.schema.names and column in batch.schema.names:
                 changed = ints(batch, END).copy()
-                _lower(ints(batch, column), changed, learnt)
+                learnt.lower(ints(batch, column), changed)
                 at = batch.schema.names.index(END)
                 state.pending[i][k] = batch.set_column(at, END, pa.array(changed))
 
 
-def _lower(seqs: np.ndarray, into: np.ndarray, learnt: Ends) -> None:
-    first, moments = learnt.first, learnt.moments
-    hit = (seqs >= first) & (seqs < first + len(moments))
-    into[hit] = np.minimum(into[hit], moments[seqs[hit] - first])
-
-
 def _input(port: Port) -> InputSpec:
-    # In a window of rows no tuple ends after a later one, whenever the ends are learnt.
-    slack = 0 if port.rows is not None else ANY_ORDER if port.open_ends else None
+    slack = ANY_ORDER if port.open_ends else None
     columns = tuple((f.name, f.kind) for f in port.stored)
     return InputSpec(port.name, columns, port.span, tuple(port.index(v) for v in port.verify), slack)

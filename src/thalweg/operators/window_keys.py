@@ -34,7 +34,7 @@ def intervals(port: Port, batch: pa.RecordBatch) -> pa.RecordBatch:
     start = ints(batch, START)
     end = ints(batch, END) if port.span is None else start + port.span
     columns = {KEY: batch.column(KEY), START: batch.column(START), END: pa.array(end)}
-    if port.rows is not None:
+    if port.rows:
         columns[SEQ] = batch.column(f"{SEQ}.{port.name}")
     return pa.record_batch(list(columns.values()), names=list(columns))
 
@@ -43,8 +43,7 @@ def lowered(table: pa.RecordBatch, learnt: Iterable[Ends]) -> pa.RecordBatch:
     """Intervals in a window of rows, with the ends that have been learnt since."""
     for one in learnt:
         seq, end = ints(table, SEQ), ints(table, END).copy()
-        hit = (seq >= one.first) & (seq < one.first + len(one.moments))
-        end[hit] = np.minimum(end[hit], one.moments[seq[hit] - one.first])
+        one.lower(seq, end)
         table = table.set_column(table.schema.names.index(END), END, pa.array(end))
     return table
 
@@ -118,7 +117,7 @@ class WindowKeys:
         bound = progress.bounds[0]
         fresh = [intervals(spec.port, b) for b in arrived.ports[0].tuples]
         alive = memo.together("alive", fresh)
-        if alive is not None and spec.port.rows is not None:
+        if alive is not None and spec.port.rows:
             alive = lowered(alive, arrived.ends)
         said = bound
         if spec.slot is None:

@@ -104,11 +104,12 @@ def _refuse_duplicates(
     con: duckdb.DuckDBPyConnection, query: Query, catalog: Catalog, name: str, relation: str
 ) -> None:
     stream = catalog.streams[name]
-    if not any(i.stream == name and i.window.kind is WindowKind.ROWS for i in query.inputs):
-        return
-    found = con.execute(duplicates_sql(stream, relation)).fetchall()
-    if found:
-        columns = (stream.time, *stream.order)
+    windows = {i.window.by for i in query.inputs if i.stream == name and i.window.kind is WindowKind.ROWS}
+    for by in sorted(windows):
+        found = con.execute(duplicates_sql(stream, relation, by)).fetchall()
+        if not found:
+            continue
+        columns = tuple(dict.fromkeys((stream.time, *stream.order, *by)))
         named = "; ".join(
             ", ".join(f"{c} = {_plain(v)}" for c, v in zip(columns, row[:-1], strict=True)) for row in found
         )

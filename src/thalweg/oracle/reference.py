@@ -4,6 +4,8 @@ A tuple is alive on an interval that begins at its time:
 
     [RANGE T]     [ts, ts + T]                                 closed
     [ROWS k]      [ts, time of the k-th later tuple)           half-open
+    [PARTITION BY c ROWS k]    the same, of the tuples with the same c (NULL is a value here)
+    [TUMBLE T]    [ts, end of its window)                      half-open; windows begin at multiples of T
     [UNBOUNDED]   [ts, for ever)
 
 A result is one tuple of each stream, all matching, all alive at the same moment. Its time is the
@@ -84,15 +86,26 @@ def alive(stream: Stream) -> dict[int, tuple[int, float]]:
     times = {n: row[stream.time] for n, row in enumerate(stream.rows) if row[stream.time] is not None}
     if window.kind is WindowKind.RANGE:
         return {n: (ts, ts + window.size) for n, ts in times.items()}
+    if window.kind is WindowKind.TUMBLE:
+        return {n: (ts, ts // window.size * window.size + window.size - 1) for n, ts in times.items()}
     if window.kind is WindowKind.UNBOUNDED:
         return {n: (ts, math.inf) for n, ts in times.items()}
+    parts: dict[Any, dict[int, int]] = {}
+    for n, ts in times.items():
+        parts.setdefault(tuple(_sortable(stream.rows[n][c]) for c in window.by), {})[n] = ts
+    return {n: life for part in parts.values() for n, life in _counted(stream, part).items()}
+
+
+def _counted(stream: Stream, times: Mapping[int, int]) -> dict[int, tuple[int, float]]:
+    """The lives of tuples that are counted together."""
+    size = stream.window.size
     place = {n: (ts, *(_sortable(stream.rows[n][c]) for c in stream.order)) for n, ts in times.items()}
     in_order = sorted(times, key=place.__getitem__)
     for one, other in itertools.pairwise(in_order):
         if place[one] == place[other]:
             raise DuplicateOrderError(f"tuples {one} and {other} have the same time and order: {place[one]}")
     return {
-        n: (times[n], times[in_order[i + window.size]] - 1 if i + window.size < len(in_order) else math.inf)
+        n: (times[n], times[in_order[i + size]] - 1 if i + size < len(in_order) else math.inf)
         for i, n in enumerate(in_order)
     }
 

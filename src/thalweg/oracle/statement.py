@@ -8,6 +8,7 @@ and a popular key costs its window, not its history.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 
 from thalweg.catalog.model import Catalog, Stream
@@ -66,9 +67,9 @@ def expected_sql(query: Query, catalog: Catalog) -> str:
     )  # fmt: skip
 
 
-def duplicates_sql(stream: Stream, relation: str) -> str:
+def duplicates_sql(stream: Stream, relation: str, by: Sequence[str]) -> str:
     """Times and orders that several tuples share, which a window of rows can't count."""
-    place = ", ".join(quoted(c) for c in (stream.time, *stream.order))
+    place = ", ".join(quoted(c) for c in dict.fromkeys((stream.time, *stream.order, *by)))
     return (
         f"SELECT {place}, count(*) FROM {quoted(relation)} WHERE {quoted(stream.time)} IS NOT NULL "
         f"GROUP BY ALL HAVING count(*) > 1 ORDER BY ALL LIMIT 3"
@@ -84,7 +85,11 @@ def _alive(one: Input, stream: Stream, relation: str, types: Types) -> str:
     elif one.window.kind is WindowKind.ROWS:
         place = ", ".join([start, *(f"{quoted(c)} NULLS FIRST" for c in stream.order)])
         # Half-open; time is in whole microseconds, so the last moment before t is t - 1.
-        end = f"coalesce(lead({start}, {one.window.size}) OVER (ORDER BY {place}) - 1, {_FOREVER})"
+        by = f"PARTITION BY {', '.join(map(quoted, one.window.by))} " if one.window.by else ""
+        end = f"coalesce(lead({start}, {one.window.size}) OVER ({by}ORDER BY {place}) - 1, {_FOREVER})"
+    elif one.window.kind is WindowKind.TUMBLE:
+        size = one.window.size
+        end = f"{start} - (({start} % {size}) + {size}) % {size} + {size - 1}"
     else:
         end = str(_FOREVER)
     whole = (

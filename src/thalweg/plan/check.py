@@ -163,7 +163,7 @@ class _Reader:
                 raise ValueError(f"operator {operator.id}: {text!r} is not a condition of the query")
         for alias, text in operator.windows.items():
             window = self.query.input(alias).window
-            if text != f"{window.kind} {window.size}":
+            if text != str(window):
                 raise ValueError(f"operator {operator.id}: {text!r} is not the window of {alias}")
         return found
 

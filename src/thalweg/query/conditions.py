@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from thalweg.errors import UserError
 from thalweg.query.expressions import Expression, read_expression
 from thalweg.query.lexer import Lexed
 from thalweg.query.model import Equality, Expr
 from thalweg.query.names import Resolved, Scope
 from thalweg.query.statement import Span
+from thalweg.units import parse_duration
 
 _COMPARING = frozenset(
     {
@@ -42,6 +44,15 @@ class Unconnecting:
     remedy: str
 
 
+@dataclass(frozen=True)
+class Tumbling:
+    """One side of window(a.ts, '5 minutes') = window(b.ts, '5 minutes'): a column and a length."""
+
+    token: Token
+    column: Resolved
+    size: int
+
+
 @dataclass
 class Conditions:
     """A query's conditions, by kind."""
@@ -50,6 +61,7 @@ class Conditions:
     filters: dict[str, list[Expr]] = field(default_factory=dict)
     others: list[Expr] = field(default_factory=list)
     unconnecting: list[Unconnecting] = field(default_factory=list)
+    tumbling: list[Tumbling] = field(default_factory=list)
     _count: int = 0
 
     def add(self, lexed: Lexed, span: Span, scope: Scope) -> None:
@@ -67,10 +79,11 @@ class Conditions:
 
     def _add_one(self, lexed: Lexed, span: Span, scope: Scope) -> None:
         if (at := _equals(lexed, span)) is not None:
-            left, right = (
-                read_expression(lexed, _unwrapped(lexed, side), scope)
-                for side in ((span[0], at), (at + 1, span[1]))
-            )
+            sides = _unwrapped(lexed, (span[0], at)), _unwrapped(lexed, (at + 1, span[1]))
+            if all(lexed.word(side[0]) == "WINDOW" for side in sides):
+                self._tumble(lexed, [_tumbling(lexed, side, scope) for side in sides])
+                return
+            left, right = (read_expression(lexed, side, scope) for side in sides)
             if len(left.aliases) == len(right.aliases) == 1 and left.aliases != right.aliases:
                 for side in (left, right):
                     check_key(lexed, span, side.plain)
@@ -85,6 +98,16 @@ class Conditions:
             # A condition over no stream at all holds for every tuple of any one of them.
             alias = next(iter(whole.aliases), next(iter(scope.columns)))
             self.filters.setdefault(alias, []).append(expr)
+
+    def _tumble(self, lexed: Lexed, sides: list[Tumbling]) -> None:
+        left, right = sides
+        if left.size != right.size or left.column.alias == right.column.alias:
+            raise lexed.error(
+                left.token,
+                "windows of two streams are equal only if they are equally long",
+                "write window(a.time, '5 minutes') = window(b.time, '5 minutes')",
+            )
+        self.tumbling += sides
 
     def _note(self, lexed: Lexed, span: Span, whole: Expression) -> None:
         """Keep in mind what looks like an equality but connects no streams."""
@@ -105,6 +128,36 @@ class Conditions:
             return
         what = f"{lexed.write(*span)[:60]!r} does not connect streams"
         self.unconnecting.append(Unconnecting(lexed.tokens[span[0]], whole.aliases, what, remedy))
+
+
+def _tumbling(lexed: Lexed, span: Span, scope: Scope) -> Tumbling:
+    """A call of window with a column and a length."""
+    start, end = span
+    token, inside = lexed.tokens[start], _level(lexed, (start + 2, end - 1))
+    commas = [i for i in inside if lexed.tokens[i].token_type is TokenType.COMMA]
+    length = lexed.at(end - 2)
+    if (
+        lexed.closing.get(start + 1) != end - 1
+        or len(commas) != 1
+        or commas[0] + 1 != end - 2
+        or length is None
+        or length.token_type is not TokenType.STRING
+    ):
+        raise lexed.error(
+            token, "only window(time, 'length') is taken", "write [TUMBLE 5 MINUTES] after each stream"
+        )
+    column = read_expression(lexed, (start + 2, commas[0]), scope).plain
+    if column is None:
+        raise lexed.error(
+            token, "window takes the time column of a stream", "write window(a.time, '5 minutes')"
+        )
+    try:
+        size = parse_duration(length.text)
+    except UserError as error:
+        raise lexed.error(length, error.what, error.remedy) from None
+    if size == 0:
+        raise lexed.error(length, "a tumbling window must be longer than zero")
+    return Tumbling(token, column, size)
 
 
 def check_key(lexed: Lexed, span: Span, column: Resolved | None) -> None:

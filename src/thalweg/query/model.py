@@ -19,20 +19,38 @@ RESULT_TIME = "result_time"
 class WindowKind(StrEnum):
     RANGE = "range"
     ROWS = "rows"
+    TUMBLE = "tumble"
     UNBOUNDED = "unbounded"
 
 
 @dataclass(frozen=True)
 class Window:
-    """How long a tuple stays alive: a span of microseconds, a number of later tuples, or for ever."""
+    """How long a tuple stays alive.
+
+    RANGE: a span of microseconds. ROWS: until so many later tuples have come; with `by`, so many with the
+    same values of these columns. TUMBLE: until the end of its tumbling window of so many microseconds; these
+    begin at 1970-01-01T00:00:00Z. UNBOUNDED: for ever.
+
+    >>> str(Window(WindowKind.ROWS, 1, by=("k",)))
+    'rows 1 by k'
+    """
 
     kind: WindowKind
     size: int = 0
     slide: int | None = None
+    by: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """What a plan calls it; its slide is not part of that."""
+        return f"{self.kind} {self.size}" + (f" by {', '.join(self.by)}" if self.by else "")
 
     def __post_init__(self) -> None:
         if self.kind is WindowKind.ROWS and self.size < 1:
             raise ValueError("a window of rows holds at least one row")
+        if self.kind is WindowKind.TUMBLE and self.size < 1:
+            raise ValueError("a tumbling window is longer than zero")
+        if self.by and self.kind is not WindowKind.ROWS:
+            raise ValueError("only a window of rows is counted by columns")
         if self.size < 0 or (self.slide is not None and self.slide <= 0):
             raise ValueError("a window can't be negative and a slide must be positive")
 

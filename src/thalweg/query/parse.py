@@ -15,6 +15,7 @@ from thalweg.query.lexer import Lexed
 from thalweg.query.model import Expr, Input, Output, Query, connected
 from thalweg.query.names import Scope, UnresolvedError
 from thalweg.query.statement import Span, Statement, read_statement
+from thalweg.query.windows import windows_of
 
 MOST_OUTPUTS = 10_000
 """The most output columns of a query."""
@@ -23,8 +24,17 @@ Schemas = Mapping[str, Mapping[str, str]]
 """The columns of every stream and their Spark SQL types."""
 
 
-def parse(text: str, *, name: str, schemas: Schemas, where: str | None = None) -> Query:
+def parse(
+    text: str,
+    *,
+    name: str,
+    schemas: Schemas,
+    times: Mapping[str, str] | None = None,
+    where: str | None = None,
+) -> Query:
     """Read a query over streams with the given columns; `where` is the file for messages.
+
+    `times` are the columns with the streams' times: conditions on them can take the place of windows.
 
     >>> query = parse(
     ...     "SELECT a.x FROM s [RANGE 5 MINUTES] a JOIN t [ROWS 10] b ON a.x = b.x WHERE b.y > 1",
@@ -38,18 +48,23 @@ def parse(text: str, *, name: str, schemas: Schemas, where: str | None = None) -
     if not is_name(name):
         raise UserError(f"{name[:80]!r} can't be the name of a query", where=where, remedy=NAMING)
     try:
-        return _parse(text, name, schemas, where)
+        return _parse(text, name, schemas, times or {}, where)
     except RecursionError:
         raise UserError("the query is nested too deeply", where=f"{where}, line 1, column 1") from None
 
 
-def _parse(text: str, name: str, schemas: Schemas, where: str) -> Query:
+def _parse(text: str, name: str, schemas: Schemas, times: Mapping[str, str], where: str) -> Query:
     statement = read_statement(text, where)
     lexed = statement.lexed
     streams = _streams(statement, schemas)
     scope = Scope(
         {ref.alias: schemas[stream] for ref, stream in zip(statement.streams, streams, strict=True)}
     )
+    of_aliases = {
+        ref.alias: times[stream]
+        for ref, stream in zip(statement.streams, streams, strict=True)
+        if stream in times
+    }
     conditions = Conditions()
     _using(statement, scope, conditions)
     for span in statement.conditions:
@@ -66,11 +81,17 @@ def _parse(text: str, name: str, schemas: Schemas, where: str) -> Query:
             f"no equality connects {shown}",
             f"add one, for example {parts[0][0]}.column = {parts[1][0]}.column",
         )
+    windows = windows_of(statement, scope, conditions, of_aliases)
     return Query(
         name=name,
         text=text,
         inputs=tuple(
-            Input(ref.alias, stream, ref.window, tuple(conditions.filters.get(ref.alias, ())))
+            Input(
+                ref.alias,
+                stream,
+                windows[ref.alias],
+                tuple(conditions.filters.get(ref.alias, ())),
+            )
             for ref, stream in zip(statement.streams, streams, strict=True)
         ),
         equalities=tuple(dict.fromkeys(conditions.equalities)),

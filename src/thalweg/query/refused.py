@@ -41,10 +41,6 @@ _NO_MATCH = "no inner join means the same; write JOIN, and find tuples without a
 JOINS: Mapping[str, tuple[str, str]] = {
     "SEMI": ("", "no inner join means the same; write JOIN, and keep each tuple once over the results"),
     "ANTI": ("", _NO_MATCH),
-    "ASOF": (
-        "",
-        "no window means the same; write JOIN, and keep the latest match of each tuple over the results",
-    ),
     "NATURAL": ("", "name the columns: JOIN ... USING (column)"),
     "LATERAL": ("", "join streams only; explode arrays over the results"),
     "LEFT": (_OUTER, _NO_MATCH),

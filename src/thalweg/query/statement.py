@@ -11,23 +11,27 @@ from sqlglot.tokenizer_core import Token, TokenType
 from thalweg.query.lexer import Lexed, lex
 from thalweg.query.model import Window
 from thalweg.query.refused import CLAUSES, JOINS, LATER
-from thalweg.query.window_syntax import read_window
+from thalweg.query.window_syntax import read_window, read_within
 
 Span = tuple[int, int]
 """Tokens from the first index up to, but without, the second."""
 
-_JOIN_WORDS = frozenset({"JOIN", "INNER", "CROSS", *JOINS})
+_JOIN_WORDS = frozenset({"JOIN", "INNER", "CROSS", "ASOF", *JOINS})
 _AFTER_STREAM = _JOIN_WORDS | {"ON", "USING", "WHERE"} | set(CLAUSES)
 
 
 @dataclass(frozen=True)
 class StreamRef:
-    """A stream of the FROM clause as it is written."""
+    """A stream of the FROM clause as it is written.
+
+    With `asof` and no window, the latest row of each key is alive.
+    """
 
     token: Token
     stream: str
     alias: str
-    window: Window
+    window: Window | None
+    asof: bool = False
 
 
 @dataclass
@@ -39,6 +43,7 @@ class Statement:
     streams: list[StreamRef] = field(default_factory=list)
     conditions: list[Span] = field(default_factory=list)
     using: list[tuple[int, Token]] = field(default_factory=list)  # number of the joined stream, column
+    within: Window | None = None
 
 
 def read_statement(text: str, where: str) -> Statement:
@@ -60,6 +65,7 @@ class _Clauses:
         self.check_whole()
         self.select()
         self.from_()
+        self.within()
         if self.take("WHERE"):
             self.statement.conditions.append(self.expression("after WHERE"))
         if self.at < self.end:
@@ -89,10 +95,6 @@ class _Clauses:
                 )
             if kind in (TokenType.L_BRACE, TokenType.BLOCK_START):
                 self.fail(token, "templates are not supported", "write the query out")
-            following = lexed.at(i + 1)
-            if lexed.word(i) == "WITHIN" and following and following.token_type is TokenType.NUMBER:
-                length = f"{following.text} {lexed.word(i + 2) or 'SECONDS'}"
-                self.fail(token, "WITHIN is not supported", f"write [RANGE {length}] after each stream")
             if lexed.word(i) == "SELECT" and i and lexed.tokens[i - 1].token_type is TokenType.L_PAREN:
                 self.fail(
                     token, "subqueries are not supported", "join the stream itself, or make it a stream first"
@@ -141,8 +143,8 @@ class _Clauses:
                 self.at += 1
                 self.stream()
             elif self.word() in _JOIN_WORDS:
-                self.join_words()
-                self.stream()
+                asof = self.join_words()
+                self.stream(asof)
                 joins_open += 1
             elif self.word() in ("ON", "USING"):
                 if not joins_open:
@@ -152,7 +154,21 @@ class _Clauses:
             else:
                 return
 
-    def join_words(self) -> None:
+    def within(self) -> None:
+        """WITHIN n unit, which is the window of all streams that have none of their own."""
+        if not self.at_within():
+            return
+        start = self.at = self.at + 1
+        while self.at < self.end and self.word() not in _AFTER_STREAM:
+            self.at += 1
+        self.statement.within = read_within(self.lexed, start, self.at)
+
+    def at_within(self) -> bool:
+        number = self.lexed.at(self.at + 1)
+        return self.word() == "WITHIN" and number is not None and number.token_type is TokenType.NUMBER
+
+    def join_words(self) -> bool:
+        """The words of a join, up to its stream; whether ASOF is one of them."""
         first, words = self.token(), []
         while self.word() in _JOIN_WORDS and self.word() != "JOIN":
             words.append(self.word())
@@ -167,6 +183,7 @@ class _Clauses:
                 self.fail(first, f"{shown} is not supported{what}", remedy)
         if not joins:
             self.fail(self.lexed.at(self.at), "JOIN was expected here")
+        return "ASOF" in words
 
     def join_condition(self) -> None:
         if self.take("ON"):
@@ -188,7 +205,7 @@ class _Clauses:
             self.fail(self.lexed.tokens[close], "a column's name was expected here")
         self.at = close + 1
 
-    def stream(self) -> None:
+    def stream(self, asof: bool = False) -> None:
         lexed, token = self.lexed, self.lexed.at(self.at)
         if token is not None and token.token_type is TokenType.L_PAREN:
             self.fail(token, "parentheses in FROM are not supported", "list the streams with commas or JOIN")
@@ -215,25 +232,21 @@ class _Clauses:
             elif alias is None and self.word() == "AS":
                 self.at += 1
                 alias = self.alias()
-            elif alias is None and lexed.is_name(self.at) and self.word() not in _AFTER_STREAM:
+            elif (
+                alias is None
+                and lexed.is_name(self.at)
+                and self.word() not in _AFTER_STREAM
+                and not self.at_within()
+            ):
                 alias = self.alias()
             else:
                 break
         if self.is_(TokenType.L_PAREN):
             self.fail(self.token(), "names for columns in FROM are not supported", "name outputs with AS")
-        if window is None:
-            if self.word() in CLAUSES:
-                self.refuse()
-            shown = lexed.raw(token) + (f" AS {lexed.raw(alias)}" if alias else "")
-            self.fail(
-                token,
-                f"the stream {token.text!r} has no window",
-                f"write for example {shown} [RANGE 5 MINUTES]",
-            )
         name = (alias or token).text
         if not name.strip() or not token.text.strip():
             self.fail(alias or token, "a name is empty")
-        self.statement.streams.append(StreamRef(token, token.text, name, window))
+        self.statement.streams.append(StreamRef(token, token.text, name, window, asof))
 
     def alias(self) -> Token:
         if not self.lexed.is_name(self.at) or self.word() in _AFTER_STREAM:
@@ -245,7 +258,8 @@ class _Clauses:
         """Tokens up to the next clause; a word ends an expression only where an operand has ended."""
         start = self.at
         while self.at < self.end and not self.is_(TokenType.COMMA):
-            if self.word() in _AFTER_STREAM and self.lexed.ends_operand(self.at - 1):
+            ended = self.word() in _AFTER_STREAM or self.at_within()
+            if ended and self.lexed.ends_operand(self.at - 1):
                 break
             self.at = self.lexed.skip(self.at)
         if start == self.at:

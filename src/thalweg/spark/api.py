@@ -104,7 +104,9 @@ def sql(
             f"the query has the type {type(query).__name__}", where="thalweg.sql", remedy="give its text"
         )
     schemas = {name: {f.name: f.dataType.simpleString() for f in df.schema} for name, df in streams.items()}
-    parsed = parse(query, name="query", schemas=schemas, where="thalweg.sql")
+    named = time if isinstance(time, Mapping) else dict.fromkeys(streams, time)
+    columns = {s: c for s, c in named.items() if isinstance(c, str)}
+    parsed = parse(query, name="query", schemas=schemas, times=columns, where="thalweg.sql")
     used = {i.stream: streams[i.stream] for i in parsed.inputs}
     times = {s: _time(df, s, _for(s, time, "time")) for s, df in used.items()}
     latenesses = {s: _for(s, lateness, "lateness") for s in used}

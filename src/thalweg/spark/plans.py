@@ -146,8 +146,8 @@ class Plans:
         """The queries of a plan: those that run now, where it is of the same ones."""
         if [(q.query, q.text) for q in plan.queries] == [(q.name, q.text) for q in self.queries]:
             return self.queries
-        schemas = self.options.catalog.schemas
-        return [parse(q.text, name=q.query, schemas=schemas) for q in plan.queries]
+        known = self.options.catalog
+        return [parse(q.text, name=q.query, schemas=known.schemas, times=known.times) for q in plan.queries]
 
     def renewed(self, batch: int) -> bool:
         """Take on what the programs up to this batch ask; whether another Spark query is needed for it."""

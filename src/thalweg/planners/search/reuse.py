@@ -113,7 +113,7 @@ class Offer:
             self.entry.site,
             (reference,),
             filters=tuple(Expr(f).rename(named) for f in self.gap.filters),
-            windows={a: f"{w.kind} {w.size}" for a, w in windows.items()},
+            windows={a: str(w) for a, w in windows.items()},
             work_s=self.filter_s,
         )
 

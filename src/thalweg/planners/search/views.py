@@ -167,12 +167,13 @@ def united(ours: frozenset[str], theirs: frozenset[str]) -> frozenset[str]:
 
 
 def _same(deployed: Window, wanted: Window) -> bool:
-    return (deployed.kind, deployed.size) == (wanted.kind, wanted.size)
+    return str(deployed) == str(wanted)
 
 
 def _wider(deployed: Window, wanted: Window) -> bool:
-    if WindowKind.ROWS in (deployed.kind, wanted.kind):
+    """Whether a shorter life of a tuple can be told from its time alone, and from what was deployed."""
+    if wanted.kind is not WindowKind.RANGE:
         return _same(deployed, wanted)
-    if deployed.kind is WindowKind.UNBOUNDED:
-        return True
-    return wanted.kind is WindowKind.RANGE and deployed.size >= wanted.size
+    return deployed.kind is WindowKind.UNBOUNDED or (
+        deployed.kind is WindowKind.RANGE and deployed.size >= wanted.size
+    )
