@@ -138,9 +138,9 @@ def reports(query: Any) -> list[dict[str, Any]]:
     """What operators said of themselves, in all batches of a query."""
     said: list[dict[str, Any]] = []
     for progress in query.recentProgress:
-        observed = progress["observedMetrics"].get("thalweg")
-        if observed is not None:
-            said += map(json.loads, observed["reports"])
+        for name, observed in progress["observedMetrics"].items():
+            if name.startswith("thalweg"):
+                said += map(json.loads, observed["reports"])
     return said
 
 

@@ -11,6 +11,7 @@ from decimal import Decimal
 
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import StreamingQueryException
 
 import thalweg
 from tests.conftest import environment
@@ -363,6 +364,52 @@ def test_two_queries_over_one_join_do_not_disturb_each_other(spark, tmp_path):
     with ThreadPoolExecutor(2) as both:
         found = list(both.map(lambda n: drained(joined, tmp_path / f"checkpoint{n}")[0], range(2)))
     assert found == [expected(query, feeds)] * 2
+
+
+def test_a_join_of_a_join_and_a_union_of_two(spark, tmp_path):
+    """Spark refuses two metrics of one name in a query."""
+    batches = [rows("ts k", *((10 * n + i, i % 3) for i in range(9))) for n in range(3)]
+    feeds = {n: Feed({"ts": "timestamp", "k": "int"}, batches) for n in "abc"}
+    folder = written(feeds, tmp_path)
+
+    def joins(frames):
+        near = {"within": "15 seconds", "lateness": "100 seconds"}
+        first = thalweg.join({n: frames[n] for n in "ab"}, on="k", time="ts", **near)
+        again = thalweg.join({n: frames[n] for n in "bc"}, on="k", time="ts", **near)
+        keys, times = {"ab": "a_k", "c": "k"}, {"ab": "result_time", "c": "ts"}
+        second = thalweg.join({"ab": first, "c": frames["c"]}, on=keys, time=times, **near)
+        both = first.select("a_k", "result_time").union(again.select("c_k", "result_time"))
+        return second, frames["c"].select("k", "ts").union(both)
+
+    static = joins({n: f.static(spark, folder / n) for n, f in feeds.items()})
+    live = joins({n: f.live(spark, folder / n) for n, f in feeds.items()})
+    for n, (whole, streaming) in enumerate(zip(static, live, strict=True)):
+        found, _ = drained(streaming, tmp_path / f"checkpoint{n}")
+        assert found == multiset(whole.toArrow())
+        assert found
+
+
+def test_another_number_of_partitions_is_refused(spark, tmp_path):
+    """Keys would be in other buckets, where their windows are not."""
+
+    def joined(partitions):
+        session = spark.newSession()
+        session.conf.set("spark.sql.shuffle.partitions", str(partitions))
+        return thalweg.join(
+            {n: f.live(session, tmp_path / n) for n, f in feeds.items()},
+            on="k",
+            within="5 seconds",
+            time="ts",
+        )
+
+    feeds = {n: Feed({"ts": "timestamp", "k": "int"}, [rows("ts k", (1, 1), (2, 2))]) for n in "ab"}
+    written(feeds, tmp_path)
+    drained(joined(3), tmp_path / "checkpoint")
+    for feed in feeds.values():
+        feed.batches = [*feed.batches, rows("ts k", (3, 1), (3, 2))]
+    written(feeds, tmp_path)
+    with pytest.raises(StreamingQueryException, match="was begun with 3 shuffle partitions, not with 2"):
+        drained(joined(2), tmp_path / "checkpoint")
 
 
 class TestWrongInput:

@@ -101,9 +101,13 @@ def compile_plan(
 
 
 def label_of(place: str, bucket: int, buckets: int, partition: Callable[[int], int]) -> int:
-    """A label for a bucket of a place that Spark puts into the partition of that number."""
-    label = zlib.crc32(f"{place}/{bucket}".encode()) & 0x3FFFFFFF
-    while partition(label) != bucket % buckets:
+    """A label for a bucket of a place: each bucket is in the partition after that of the one before it.
+
+    The first label is the same whatever the number of partitions.
+    """
+    first = zlib.crc32(f"{place}/0".encode()) & 0x3FFFFFFF
+    label = first if bucket == 0 else zlib.crc32(f"{place}/{bucket}".encode()) & 0x3FFFFFFF
+    while partition(label) != (partition(first) + bucket) % buckets:
         label += 1
     return label
 

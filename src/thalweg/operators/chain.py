@@ -77,7 +77,7 @@ class _Call:
         self.report = Report()
 
     def run(self, messages: Iterable[Message]) -> Iterator[Message | Shipped | Late | Results | Report]:
-        ledger = Ledger(self.bucket.store)
+        ledger = Ledger(self.bucket.store, len(self.group.groups))
         ledger.retain({p.name for p in self.group.operators})
         # Messages of one batch come in any order; neither results nor state must depend on it.
         for message in sorted(messages, key=lambda m: (m.channel, m.kind, m.sender, m.bound or 0, m.n)):

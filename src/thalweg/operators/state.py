@@ -56,16 +56,25 @@ class MemoryStore(dict[int, bytes]):
 
 
 class Ledger:
-    """The records of all operators of a bucket, and the numbers of their entries."""
+    """The records of all operators of a bucket, and the numbers of their entries.
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    `buckets` is how many there are of its key group. The first has the same label whatever their number, so
+    it finds out when that has changed: all keys would be in other buckets.
+    """
+
+    def __init__(self, store: Store, buckets: int = 1) -> None:
+        self._store, self._buckets = store, buckets
         data = store.get(0)
         said: dict[str, Any] = {"format": FORMAT, "next": 1, "of": {}} if data is None else json.loads(data)
         if said.get("format") != FORMAT:
             raise UserError(
                 "the checkpoint has the state of another version of thalweg",
                 remedy="begin a new checkpoint, or go on with that version",
+            )
+        if said.setdefault("buckets", buckets) != buckets:
+            raise UserError(
+                f"the checkpoint was begun with {said['buckets']} shuffle partitions, not with {buckets}",
+                remedy="set spark.sql.shuffle.partitions to what it was then, or begin a new checkpoint",
             )
         self._next: int = said["next"]
         self._of: dict[str, dict[str, Any]] = said["of"]
@@ -89,7 +98,7 @@ class Ledger:
         return "ended" in self._of.get(operator, ())
 
     def save(self) -> None:
-        said = {"format": FORMAT, "next": self._next, "of": self._of}
+        said = {"format": FORMAT, "buckets": self._buckets, "next": self._next, "of": self._of}
         self._store.put(0, json.dumps(said, separators=(",", ":")).encode())
 
 

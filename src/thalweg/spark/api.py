@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,13 +15,15 @@ from thalweg.errors import UserError
 from thalweg.plan.gathered import gathered
 from thalweg.query import parse
 from thalweg.query.model import RESULT_TIME, Equality, Expr, Input, Output, Query, Window, WindowKind
-from thalweg.spark.host import compiled, fixed, flow, partitions_of
+from thalweg.spark.host import compiled, fixed, flow
 from thalweg.spark.late import LateFiles
 from thalweg.spark.results import reports, result_rows, results
 from thalweg.spark.session import prepare, quiet_workers
 from thalweg.spark.typing import stream_info, typed_query
 from thalweg.spark.worker import forget_at_exit
 from thalweg.units import parse_duration, parse_size
+
+_joins = itertools.count(1)
 
 
 def join(
@@ -179,7 +182,6 @@ def _run(
     output = result_rows(made.results, schemas, packed=not live)
     hosting = replace(
         fixed(made),
-        partitions=partitions_of(spark),
         late=None if late is None else LateFiles(Path(late).absolute(), schemas),
         spill=None if memory is None else str(memory[1]),
     )
@@ -187,8 +189,14 @@ def _run(
         return results(flow(made, streams, hosting, output), made.results[0], 0, output)
     forget_at_exit(hosting.memory)
     with quiet_workers(spark):
-        found = flow(made, streams, hosting, output).observe("thalweg", reports())
+        found = flow(made, streams, hosting, output).observe(_metrics_name(), reports())
         return results(found, made.results[0], 0, output)
+
+
+def _metrics_name() -> str:
+    """A name for the metrics of a join: one query may have several, and Spark wants their names to differ."""
+    number = next(_joins)
+    return "thalweg" if number == 1 else f"thalweg-{number}"
 
 
 def _check_streams(streams: object, where: str) -> None:

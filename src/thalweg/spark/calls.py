@@ -25,7 +25,7 @@ from thalweg.spark.processor import Hosting
 from thalweg.spark.program_files import Programs, batch_number
 from thalweg.spark.results import Outgoing
 from thalweg.spark.rows import ARROW, frame, parse, record_batch
-from thalweg.spark.worker import Caches, caches, check_place, settle
+from thalweg.spark.worker import Caches, caches, settle
 from thalweg.wire.message import Message, merge
 from thalweg.wire.parcel import Kind, Parcel
 
@@ -70,7 +70,6 @@ def frames(
 ) -> Iterator[pd.DataFrame]:
     """One call of Spark for one bucket: messages in, results or messages out."""
     settle()
-    check_place(group, hosting.partitions)
     batch = batch_number()
     program = hosting.programs.at(batch)
     messages = parse(rows, group)

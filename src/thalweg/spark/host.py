@@ -134,7 +134,7 @@ def _packed(selection: Selection, rows: DataFrame, programs: Programs, clock: bo
 
 def fixed(compiled: Compiled) -> Hosting:
     """The hosting of a program that stays as it is, without a folder; for the Python interface."""
-    return Hosting(uuid.uuid4().hex, Programs(None, compiled.program.to_json()), 0)
+    return Hosting(uuid.uuid4().hex, Programs(None, compiled.program.to_json()))
 
 
 @dataclass
@@ -217,7 +217,6 @@ class SparkHost(Host):
         hosting = Hosting(
             self.run,
             self.programs,
-            partitions_of(self.spark),
             late=late,
             exchange=str(self.root / "exchange"),
             spill=str(self.spill),

@@ -36,7 +36,6 @@ class Hosting:
 
     job: str
     programs: Programs
-    partitions: int
     memory: str = field(default_factory=secrets.token_hex)  # the name of its folder in shared memory
     late: LateFiles | None = None
     exchange: str | None = None  # the folder of exchanges

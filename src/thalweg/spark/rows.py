@@ -72,7 +72,7 @@ def labels(place: str, count: int, partitions: int) -> Sequence[int]:
     """Labels for the buckets of a place; Spark's hash partitioner spreads them evenly over partitions.
 
     >>> [murmur3(label) % 4 for label in labels("here/keyed/1", 6, 4)]
-    [0, 1, 2, 3, 0, 1]
+    [2, 3, 0, 1, 2, 3]
     """
     return [label_of(place, b, partitions, lambda label: murmur3(label) % partitions) for b in range(count)]
 

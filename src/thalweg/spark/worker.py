@@ -20,14 +20,12 @@ from pathlib import Path
 from pyspark import TaskContext
 
 from thalweg import private
-from thalweg.errors import UserError
 from thalweg.kernel.shared import SharedWindows
 from thalweg.operators.cache import OwnCache, SharedCache
 from thalweg.operators.program import Program
 from thalweg.operators.spec import JoinSpec
 from thalweg.operators.state import Cache
 from thalweg.processes import Process, ancestors
-from thalweg.spark.rows import murmur3
 
 MEMORY = Path("/dev/shm")
 
@@ -104,19 +102,6 @@ def _forget_ended() -> None:
 
 def _bucket(group: int, operator: str) -> str:
     return f"{group}-{zlib.crc32(operator.encode()):08x}"
-
-
-def check_place(group: int, partitions: int) -> None:
-    """Refuse to go on when Spark has spread the groups over another number of partitions.
-
-    It does so when a checkpoint was begun with another number. The groups, and so the state, would be others.
-    """
-    context = TaskContext.get()
-    if context is not None and context.partitionId() != murmur3(group) % partitions:
-        raise UserError(
-            f"the checkpoint was not begun with {partitions} shuffle partitions",
-            remedy="set spark.sql.shuffle.partitions to what it was then, or begin a new checkpoint",
-        )
 
 
 def forget(job: str) -> None:
