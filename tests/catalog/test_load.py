@@ -96,6 +96,57 @@ def test_everything_that_can_be_said_is_read(tmp_path: Path) -> None:
     assert read.schemas["s1"]["size"] == "long"
 
 
+WRITTEN = """sites: {{n1: {{}}}}
+streams:
+  s: {{site: n1, time: ts, {more} schema: {{ts: {kind}, k: int}}, source: {{format: text, options: {{path: s}} {value}}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "kind", "value", "raw"),
+    [
+        ("", "timestamp", "", None),
+        ("", "timestamp", ", value: json", "string"),
+        ("", "timestamp", ", value: json, value_options: {timestampFormat: yyyy}", None),
+        ("", "timestamp_ntz", ", value: csv", None),
+        ("time_unit: seconds,", "timestamp", "", "bigint"),
+        ("time_unit: seconds,", "timestamp", ", value: json", "decimal(38,6)"),
+        ("time_unit: milliseconds,", "double", ", value: json", "double"),
+        ("time_format: yyyy,", "string", "", "string"),
+    ],
+)
+def test_a_time_in_another_form_is_a_timestamp(
+    tmp_path: Path, more: str, kind: str, value: str, raw: str | None
+) -> None:
+    read = catalog(tmp_path, WRITTEN.format(more=more, kind=kind, value=value)).streams["s"]
+    assert read.raw_time == raw
+    assert read.columns["ts"] == ("timestamp_ntz" if kind == "timestamp_ntz" else "timestamp")
+
+
+@pytest.mark.parametrize(
+    ("more", "kind", "value", "says"),
+    [
+        (
+            "",
+            "long",
+            "",
+            "of type bigint; it must be a timestamp or timestamp_ntz; or say what it is with time_unit",
+        ),
+        ("time_unit: hours,", "long", "", "streams.s.time_unit"),
+        ("time_unit: seconds,", "string", "", "of type string; with time_unit it is a number"),
+        ("time_format: yyyy,", "int", "", "of type int; with time_format it is a string"),
+        ("time_unit: seconds, time_format: yyyy,", "int", "", "keep time_unit or time_format"),
+        ("", "timestamp", ", value: xml", "streams.s.source.value"),
+        ("", "timestamp", ", columns: {k: key}", "`columns` is for a source with `value`"),
+        ("", "timestamp", ", value: json, columns: {x: key}", "unknown column 'x'"),
+    ],
+)
+def test_what_is_wrong_with_a_time_or_a_value(
+    tmp_path: Path, more: str, kind: str, value: str, says: str
+) -> None:
+    assert says in error(tmp_path, WRITTEN.format(more=more, kind=kind, value=value))
+
+
 def test_a_one_way_link_goes_before_a_two_way_one(tmp_path: Path) -> None:
     links = catalog(tmp_path, FULL).links
     assert links.between("n1", "n2") == Link(latency_ms=5, mbps=10, usd_per_gb=0.01)

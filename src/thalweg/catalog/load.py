@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from thalweg.catalog.document import Place, read
 from thalweg.catalog.model import Catalog, Costs, JoinSelectivity, Link, Links, Site, Source, Stats, Stream
@@ -15,7 +16,13 @@ from thalweg.units import parse_duration
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _LINK = ("latency_ms", "mbps", "usd_per_gb")
-_STREAM = ("site", "time", "order", "lateness", "idle", "max_ahead", "schema", "source", "stats")
+_STREAM = (
+    *("site", "time", "time_unit", "time_format", "order", "lateness", "idle", "max_ahead"),
+    *("schema", "source", "stats"),
+)
+_UNITS = ("seconds", "milliseconds", "microseconds")
+_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
+_ENCODINGS = ("json", "csv")
 _SIZED = ("char", "varchar")
 _TIMES = ("timestamp", "timestamp_ntz")
 _VALUES: tuple[tuple[tuple[str, ...], tuple[type, ...]], ...] = (
@@ -126,18 +133,14 @@ def _stream(name: str, place: Place, sites: Mapping[str, Site], folder: Path) ->
     keys = place.mapping(_STREAM, required=("site", "time", "schema", "source"))
     types = _schema(keys["schema"])
     time = _column(keys["time"], keys["time"].raw(), types)
-    if types[time].name not in _TIMES:
-        raise keys["time"].error(
-            f"the time column {time!r} is of type {types[time].sql}",
-            "it must be a timestamp or timestamp_ntz",
-        )
+    how, types = _time(keys, time, types)
     order: tuple[str, ...] = ()
     if "order" in keys:
         listed = keys["order"].items() if keys["order"].is_list else [keys["order"]]
         order = tuple(_column(item, item.raw(), types) for item in listed)
         if len(set(order)) < len(order):
             raise keys["order"].error("a column is here twice")
-    durations = {}
+    durations: dict[str, Any] = {}
     for key in ("lateness", "idle", "max_ahead"):
         if key in keys:
             durations[key] = parse_duration(keys[key].scalar(), where=keys[key].where)
@@ -149,11 +152,49 @@ def _stream(name: str, place: Place, sites: Mapping[str, Site], folder: Path) ->
         site=_site(keys["site"], sites),
         time=time,
         order=order,
-        columns={column: _declared(written[column].text().strip(), kind) for column, kind in types.items()},
-        source=_source(keys["source"], folder),
+        columns={
+            column: _declared(written[column].text().strip(), kind) if column != time else kind.sql
+            for column, kind in types.items()
+        },
+        source=_source(keys["source"], types, folder),
         stats=_stats(keys["stats"], types) if "stats" in keys else Stats(),
         **durations,
+        **how,
     )
+
+
+def _time(
+    keys: Mapping[str, Place], time: str, types: Mapping[str, SparkType]
+) -> tuple[dict[str, Any], dict[str, SparkType]]:
+    """How the time is written in the source, and the columns with the time as a timestamp."""
+    kind = types[time]
+    as_timestamp = {**types, time: kind if kind.name in _TIMES else parse_type("timestamp")}
+    if "time_unit" in keys and "time_format" in keys:
+        raise keys["time_format"].error("a time is a number or a text", "keep time_unit or time_format")
+    if "time_unit" in keys:
+        unit = keys["time_unit"].text().strip()
+        if unit not in _UNITS:
+            raise keys["time_unit"].unknown("unit", unit, _UNITS)
+        if kind.name not in (*_TIMES, *_NUMBERS):
+            raise keys["time"].error(
+                f"the time column {time!r} is of type {kind.sql}", "with time_unit it is a number"
+            )
+        return {"time_unit": unit, "time_number": kind.sql if kind.name in _NUMBERS else None}, as_timestamp
+    if "time_format" in keys:
+        if kind.name not in (*_TIMES, "string"):
+            raise keys["time"].error(
+                f"the time column {time!r} is of type {kind.sql}", "with time_format it is a string"
+            )
+        return {"time_format": keys["time_format"].text()}, as_timestamp
+    if kind.name not in _TIMES:
+        also = (
+            "; or say what it is with time_unit or time_format" if kind.name in (*_NUMBERS, "string") else ""
+        )
+        raise keys["time"].error(
+            f"the time column {time!r} is of type {kind.sql}",
+            f"it must be a timestamp or timestamp_ntz{also}",
+        )
+    return {}, as_timestamp
 
 
 def _declared(text: str, kind: SparkType) -> str:
@@ -185,11 +226,31 @@ def _column(place: Place, name: str, columns: Iterable[str]) -> str:
     return declared[name.lower()]
 
 
-def _source(place: Place, folder: Path) -> Source:
-    keys = place.mapping(("format", "options"), required=("format",))
+def _source(place: Place, types: Mapping[str, SparkType], folder: Path) -> Source:
+    keys = place.mapping(("format", "options", "value", "value_options", "columns"), required=("format",))
+    value: Any = keys["value"].text().strip() if "value" in keys else None
+    if value is not None and value not in _ENCODINGS:
+        raise keys["value"].unknown("encoding", value, _ENCODINGS)
+    for key in ("value_options", "columns"):
+        if key in keys and value is None:
+            raise keys[key].error(f"`{key}` is for a source with `value`", "leave it out")
+    columns = {
+        _column(entry, name, types): entry.raw()
+        for name, entry in (keys["columns"].mapping() if "columns" in keys else {}).items()
+    }
+    return Source(
+        format=keys["format"].text().strip(),
+        options=_options(keys["options"], folder) if "options" in keys else {},
+        value=value,
+        value_options=_options(keys["value_options"], folder) if "value_options" in keys else {},
+        columns=columns,
+    )
+
+
+def _options(place: Place, folder: Path) -> dict[str, str]:
     options: dict[str, str] = {}
     seen: set[str] = set()
-    for name, entry in (keys["options"].mapping() if "options" in keys else {}).items():
+    for name, entry in place.mapping().items():
         if name.lower() in seen:
             raise entry.error(f"the option {name!r} is here twice", "Spark ignores the case of options")
         seen.add(name.lower())
@@ -198,7 +259,7 @@ def _source(place: Place, folder: Path) -> Source:
         else:
             value = entry.scalar()
             options[name] = str(value).lower() if isinstance(value, int) else entry.raw()
-    return Source(format=keys["format"].text().strip(), options=options)
+    return options
 
 
 def _path(place: Place, folder: Path) -> str:

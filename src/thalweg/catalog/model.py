@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -44,10 +44,27 @@ class Links(_Model):
 
 
 class Source(_Model):
-    """A Spark streaming source; relative paths are already resolved against the catalog's folder."""
+    """A Spark streaming source; relative paths are already resolved against the catalog's folder.
+
+    `value` says how its column of that name is encoded, if the stream's columns are inside it; `columns` are
+    those that come from other fields of a record, by the names of these.
+    """
 
     format: str
     options: Mapping[str, str] = {}
+    value: Literal["json", "csv"] | None = None
+    value_options: Mapping[str, str] = {}
+    columns: Mapping[str, str] = {}
+
+    @property
+    def is_text(self) -> bool:
+        """Whether columns are written as text, so that anything could be in them."""
+        return (self.value or self.format.lower()) in ("json", "csv")
+
+    def option(self, name: str) -> str | None:
+        """An option of the source, or of its values, whatever its case."""
+        every = {**self.options, **self.value_options}
+        return next((value for key, value in every.items() if key.lower() == name.lower()), None)
 
 
 class Stats(_Model):
@@ -61,7 +78,10 @@ class Stats(_Model):
 
 
 class Stream(_Model):
-    """A stream and the site where it arises. Durations are in microseconds."""
+    """A stream and the site where it arises. Durations are in microseconds.
+
+    In the source, its time may be a number of `time_unit`s since 1970, or a text of the form `time_format`.
+    """
 
     name: str
     site: str
@@ -73,6 +93,19 @@ class Stream(_Model):
     columns: Mapping[str, str]  # name -> Spark SQL type name, in order
     source: Source
     stats: Stats = Stats()
+    time_unit: Literal["seconds", "milliseconds", "microseconds"] | None = None
+    time_format: str | None = None
+    time_number: str | None = None  # the type of a time that is a number, where it was declared
+
+    @property
+    def raw_time(self) -> str | None:
+        """The type of the time in the source, where it is another one; None where it is a timestamp."""
+        if self.time_unit is not None:
+            return self.time_number or ("decimal(38,6)" if self.source.is_text else "bigint")
+        if self.time_format is not None:
+            return "string"
+        plain = self.source.is_text and self.source.option("timestampFormat") is None
+        return "string" if plain and self.columns[self.time].lower() == "timestamp" else None
 
     @model_validator(mode="after")
     def _columns_exist(self) -> Stream:

@@ -6,7 +6,7 @@ moment in a column of that window. Last moments that are learnt later follow.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,10 @@ from thalweg.operators.event_time import Arrivals, Arrived, Progress, judge, pas
 from thalweg.operators.memo import Memo
 from thalweg.operators.output import Bound, Late, Output, Report
 from thalweg.operators.row_windows import count, order_rows
-from thalweg.operators.spec import SEQ, START, SourceSpec, Watched
+from thalweg.operators.spec import REASON, SEQ, START, UNDECODED, SourceSpec, Watched
 from thalweg.operators.state import Page
 from thalweg.operators.tuples import ints, restored
+from thalweg.units import FARTHEST
 
 
 class Source:
@@ -37,8 +38,10 @@ class Source:
         if spec.reports:
             newest = {spec.stream: max(own.bounds.values())} if own.heard else {}
             yield Report(read={spec.stream: own.count}, newest=newest)
-            for part in (*own.aside, *late):
+            for part in own.aside:
                 yield Late(spec.stream, part.num_rows, self._kept(part))
+            for part in late:
+                yield Late(spec.stream, part.num_rows, self._kept(part, "late"))
             if spec.observed and own.count:
                 yield Report(sketches={spec.stream: self._sketch(own, progress.bounds[0])})
         self._advance(progress, walls, arrived)
@@ -95,15 +98,30 @@ class Source:
             sketch.update(columns, ints(batch, START), [k for k in self.spec.keys if k in columns])
         return sketch.to_json()
 
-    def _kept(self, late: pa.RecordBatch) -> pa.RecordBatch | None:
-        """Late tuples as they are kept; None where they are only counted."""
+    def _kept(self, late: pa.RecordBatch, why: str = "") -> pa.RecordBatch | None:
+        """Late tuples as they are kept, with the reason; None where they are only counted."""
         if not self.spec.kept:
             return None
         arrays = [
             late.column(f.name) if f.name in late.schema.names else restored(ints(late, f.held), f.kind)
             for f in self.spec.kept
         ]
-        return pa.record_batch(arrays, names=[f.name for f in self.spec.kept])
+        names = [f.name for f in self.spec.kept]
+        reasons = (
+            pa.array([why] * late.num_rows) if why else self._reasons(dict(zip(names, arrays, strict=True)))
+        )
+        return pa.record_batch([*arrays, reasons], names=[*names, REASON])
+
+    def _reasons(self, columns: Mapping[str, pa.Array]) -> pa.Array:
+        """Why tuples have no usable time."""
+        time = next(columns[f.name] for f in self.spec.kept if f.held == START)
+        micros = np.asarray(time.view(pa.int64()).fill_null(0))
+        far = (micros <= -FARTHEST) | (micros >= FARTHEST)
+        found = np.where(far, "out of range", "too far ahead")
+        found = np.where(np.asarray(time.is_null()), "no time", found)
+        if UNDECODED in columns:
+            found = np.where(np.asarray(columns[UNDECODED].is_valid()), "not decoded", found)
+        return pa.array(found.tolist(), pa.string())
 
     def _in_order(self, memo: Memo, batch: pa.RecordBatch | None, bound: int) -> Iterator[Output]:
         """Let go what nothing can come before any more, with its place in the stream."""

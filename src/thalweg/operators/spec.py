@@ -31,6 +31,12 @@ ArrowType = Annotated[pa.DataType, PlainValidator(_text_to_type), PlainSerialize
 KEY, START, END = "#key", "#start", "#end"
 """Columns of tuples: the key word and the interval on which a tuple is alive."""
 
+REASON = "#reason"
+"""Of tuples that are kept aside: why."""
+
+UNDECODED = "_undecoded"
+"""A further column of a stream with encoded values: the value, where it can't be decoded."""
+
 SEQ = "#seq"
 """In a window of rows: the place of a tuple in its stream."""
 

@@ -57,7 +57,8 @@ def create_relation(
     relation = quoted(name)
     options = {k.lower(): v for k, v in stream.source.options.items()}
     try:
-        if stream.source.format.lower() == "parquet" and _is_local(options):
+        plain = stream.source.value is None and stream.raw_time is None
+        if plain and stream.source.format.lower() == "parquet" and _is_local(options):
             rows = _parquet(con, stream, _listed(options), name)
         elif read_static is not None:
             con.register(f"{name}@arrow", read_static(stream))

@@ -51,7 +51,8 @@ def in_our_words(error: Exception, where: str) -> Exception:
     full = next((name for name in FULL if name in text), None)
     if ours := _OURS.search(text):
         theirs = ours[1] == "UserError" and not full
-        return UserError(ours[2].strip()) if theirs else RunError(ours[2].strip())
+        what = ours[2].split(" SQLSTATE: ", 1)[0].strip()
+        return UserError(what) if theirs else RunError(what)
     if isinstance(error, OSError) and error.filename:
         return unusable(Path(error.filename), error)
     if full:
@@ -105,9 +106,7 @@ def _unreadable(why: str, name: str, text: str) -> UserError:
         return UserError(
             f"column {column} is {stored} in the file and {declared} in the catalog",
             where=path,
-            remedy="write the file with microseconds"
-            if "[ns" in stored
-            else "write the file anew, or declare the column as it is",
+            remedy=_other_type(declared, stored),
         )
     cause = next(
         (message for _, message in _JAVA.findall(text) if message and not _FILE.search(message)), why
@@ -117,6 +116,14 @@ def _unreadable(why: str, name: str, text: str) -> UserError:
     return UserError(
         f"can't be read: {cause}", where=path, remedy=f"replace it with a readable file; {_GO_ON}"
     )
+
+
+def _other_type(declared: str, stored: str) -> str:
+    if "[ns" in stored:
+        return "write the file with microseconds"
+    if declared.startswith("timestamp") and stored.startswith(("int", "uint", "double", "float")):
+        return "if it is the stream's time, write time_unit: seconds, milliseconds or microseconds"
+    return "write the file anew, or declare the column as it is"
 
 
 def _stored(path: str, column: str) -> str | None:

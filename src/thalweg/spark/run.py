@@ -31,7 +31,7 @@ from thalweg.spark.results import ResultRows, reports, result_rows, results
 from thalweg.spark.session import has_ended, session
 from thalweg.spark.session import stop as stop_session
 from thalweg.spark.sinks.parquet import ResultFiles
-from thalweg.spark.streams import SourceLogs, check_names, empty_files, live, schema_of
+from thalweg.spark.streams import SourceLogs, check_names, empty_files, kept_schema, live
 from thalweg.spark.tally import Tally
 
 
@@ -136,7 +136,7 @@ class _Run:
     def run(self) -> dict[str, Any]:
         streams = self.options.catalog.streams
         names = sorted({i.stream for q in self.options.queries for i in q.inputs})
-        self.schemas = {name: schema_of(streams[name]) for name in names}
+        self.schemas = {name: kept_schema(streams[name]) for name in names}
         self.plans = Plans(self.spark, self.options, self.folder, self.settled, self.schemas)
         self.host = self.plans.host
         self.source_logs = SourceLogs(self.folder.checkpoint)

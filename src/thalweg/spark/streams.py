@@ -18,6 +18,8 @@ from pyspark.sql import types as t
 from thalweg.catalog.model import Stream
 from thalweg.compile.inputs import StreamInfo
 from thalweg.errors import UserError
+from thalweg.operators.spec import UNDECODED
+from thalweg.spark.decode import declared, raw_schema
 from thalweg.spark.error_messages import in_our_words, reason
 from thalweg.spark.session import session
 from thalweg.spark.typing import stream_info
@@ -38,11 +40,18 @@ def schema_of(stream: Stream) -> t.StructType:
     return schema
 
 
+def kept_schema(stream: Stream) -> t.StructType:
+    """The columns that tuples are kept aside with: also a value that can't be decoded."""
+    schema = schema_of(stream)
+    more = [t.StructField(UNDECODED, t.StringType())] if stream.source.value is not None else []
+    return t.StructType([*schema.fields, *more])
+
+
 def info_of(stream: Stream) -> StreamInfo:
     """What operators must know of the stream."""
     return stream_info(
         stream.name,
-        schema_of(stream),
+        kept_schema(stream),
         stream.time,
         stream.lateness,
         stream.idle,
@@ -124,14 +133,13 @@ def read_table(stream: Stream) -> pa.Table:
 def _load(reader: Any, stream: Stream) -> DataFrame:
     schema, source = schema_of(stream), stream.source
     reader = reader.format(source.format).options(**source.options)
-    if source.format.lower() in _FILES:
-        reader = reader.schema(schema)
+    typed = source.format.lower() in _FILES and source.value is None
+    if typed:
+        reader = reader.schema(raw_schema(stream, schema))
     try:
         frame: DataFrame = reader.load()
-        if source.format.lower() not in _FILES:
-            frame = frame.selectExpr(
-                *(f"CAST(`{f.name}` AS {f.dataType.simpleString()}) AS `{f.name}`" for f in schema.fields)
-            )
+        if not typed or stream.raw_time is not None:
+            frame = declared(frame, stream, schema)
     except (AnalysisException, ParseException) as error:
         raise UserError(reason(error), where=f"streams.{stream.name}.source") from None
     except Exception as error:
