@@ -137,6 +137,26 @@ def test_within_is_the_window_of_streams_without_one(text: str) -> None:
     assert query.input("w").window == Window(WindowKind.ROWS, 1)
 
 
+@pytest.mark.parametrize(
+    ("condition", "left", "right"),
+    [
+        ("f.dest <=> w.city", "CAST(`f`.`dest` AS STRING)", "CAST(`w`.`City` AS STRING)"),
+        ("(f.num IS NOT DISTINCT FROM w.key)", "CAST(`f`.`num` AS BIGINT)", "CAST(`w`.`key` AS BIGINT)"),
+        ("f.num <=> w.temp", "CAST(`f`.`num` AS DOUBLE) + 0.0D", "CAST(`w`.`temp` AS DOUBLE) + 0.0D"),
+        (
+            "f.ts <=> CAST(w.city AS TIMESTAMP)",
+            "unix_micros(CAST(`f`.`ts` AS TIMESTAMP))",
+            "unix_micros(CAST(CAST(`w`.`City` AS TIMESTAMP) AS TIMESTAMP))",
+        ),
+    ],
+)
+def test_an_equality_in_which_nulls_match_is_one_of_texts(condition: str, left: str, right: str) -> None:
+    query = read(f"SELECT f.num FROM flights f [ROWS 1], weather w [ROWS 1] WHERE {condition}")
+    (equality,) = query.equalities
+    sides = [f"coalesce('=' || CAST({side} AS STRING), '')" for side in (left, right)]
+    assert [equality.left.sql, equality.right.sql] == sides
+
+
 def test_a_stream_is_its_own_alias_and_may_appear_twice() -> None:
     query = read("SELECT flights.num FROM flights [ROWS 1], flights [ROWS 1] g WHERE flights.num = g.num")
     assert [(i.alias, i.stream) for i in query.inputs] == [("flights", "flights"), ("g", "flights")]
@@ -151,7 +171,10 @@ def test_a_stream_is_its_own_alias_and_may_appear_twice() -> None:
         ("f.info.city = w.city", [("(`f`.`info`).`city`", "`w`.`City`")], {}, []),
         ("f.num = w.temp + f.num", [], {}, ["`f`.`num` = `w`.`temp` + `f`.`num`"]),
         ("f.num - w.temp = 0", [], {}, ["`f`.`num` - `w`.`temp` = 0"]),
-        ("f.num <=> w.temp", [], {}, ["`f`.`num` <=> `w`.`temp`"]),
+        ("f.num <=> w.temp + f.num", [], {}, ["`f`.`num` <=> `w`.`temp` + `f`.`num`"]),
+        ("f.num <=> w.city", [], {}, ["`f`.`num` <=> `w`.`City`"]),
+        ("NOT f.num <=> w.key", [], {}, ["NOT `f`.`num` <=> `w`.`key`"]),
+        ("f.num IS NOT DISTINCT FROM 1", [], {"f": ["`f`.`num` IS NOT DISTINCT FROM 1"]}, []),
         ("NOT f.num = w.temp", [], {}, ["NOT `f`.`num` = `w`.`temp`"]),
         ("! f.num = w.temp", [], {}, ["! `f`.`num` = `w`.`temp`"]),
         ("f.num = w.temp IS NULL", [], {}, ["`f`.`num` = `w`.`temp` IS NULL"]),

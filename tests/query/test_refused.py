@@ -73,7 +73,7 @@ def error(text: str) -> str:
         ("SELECT 1 AS x FROM flights [ROWS 1], flights [ROWS 1]", "two streams are called 'flights'; write flights AS another_name"),
         ("SELECT f.num FROM flights `` [ROWS 1], weather w [ROWS 1]", "line 1"),
         ("SELECT f.num FROM flights f [ROWS 1], weather w [ROWS 1], checkins c [ROWS 1] WHERE f.dest = w.city", "no equality connects (f, w) and (c); add one, for example f.column = c.column"),
-        ("SELECT f.num FROM flights f [ROWS 1], weather w [ROWS 1] WHERE f.dest <=> w.city", "does not connect streams"),
+        ("SELECT f.num FROM flights f [ROWS 1], weather w [ROWS 1] WHERE f.dest <=> w.key", "does not connect streams"),
         ("SELECT f.num FROM flights f [ROWS 1] ON f.num = 1", "ON without a JOIN"),
         ("SELECT f.num FROM flights f [ROWS 1] JOIN weather w [ROWS 1] USING (num)", "'w' has no column 'num'"),
         ("SELECT f.num FROM flights f [ROWS 1] JOIN weather w [ROWS 1] USING (key)", "no stream before it has a column 'key'"),
@@ -288,8 +288,11 @@ def test_within_is_a_name_like_others() -> None:
 @pytest.mark.parametrize(
     ("condition", "says"),
     [
-        ("f.dest <=> w.city", "'f.dest <=> w.city' does not connect streams; = matches no NULLs"),
-        ("(f.dest <=> w.city)", "'f.dest <=> w.city' does not connect streams"),
+        ("f.dest <=> w.key", "does not connect streams; string and int are not compared with <=>; cast both"),
+        (
+            "(f.num + 1 <=> w.key)",
+            "does not connect streams; the type of `f`.`num` + 1 is not known here; write",
+        ),
         ("f.dest = w.city OR f.num = w.key", "does not connect streams; write a query for each equality"),
         ("f.max_temp < w.temp", "no equality connects (f) and (w)"),
     ],

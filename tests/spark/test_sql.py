@@ -61,6 +61,20 @@ QUERIES = {
         "c [RANGE 5 SECONDS] WHERE lower(a.s) = lower(b.s) AND a.x + 1 = c.y AND b.z >= 1 "
         "AND a.s IS NOT NULL AND (a.y < b.y OR c.id % 2 = 0) AND coalesce(c.s, '') <> 'a'"
     ),
+    "nulls that match": (
+        "SELECT a.id AS i, b.id AS j, c.id AS k FROM a [RANGE 5 SECONDS], b [RANGE 4 SECONDS], "
+        "c [RANGE 6 SECONDS] WHERE a.s <=> b.s AND b.x IS NOT DISTINCT FROM c.y AND a.z = c.z"
+    ),
+    "latest and tumbling": (
+        "SELECT a.id AS i, b.id AS j, c.id AS k, result_time FROM a [TUMBLE 4 SECONDS], "
+        "b [PARTITION BY x ROWS 1], c [TUMBLE 7 SECONDS] WHERE a.x = b.x AND b.x = c.x"
+    ),
+    "as of": ("SELECT a.id AS i, b.id AS j, result_time FROM a ASOF JOIN b ON a.x = b.x AND a.ts >= b.ts"),
+    "bounds on times": (
+        "SELECT a.id AS i, b.id AS j, c.id AS k FROM a, b, c WHERE a.x = b.x AND b.y = c.y "
+        "AND b.ts BETWEEN a.ts - INTERVAL 2 SECONDS AND a.ts + INTERVAL 1 SECOND "
+        "AND c.ts >= b.ts AND c.ts < b.ts + INTERVAL 3 SECONDS"
+    ),
     "rows": (
         "SELECT a.id AS i, b.id AS j, c.id AS k FROM a [ROWS 4], b [RANGE 5 SECONDS], c [ROWS 7] "
         "WHERE a.x = b.x AND b.x = c.x AND c.y > 0"
@@ -78,7 +92,7 @@ QUERIES = {
         "WHERE a.x = b.x AND a.y = b.y AND a.z = b.z"
     ),
 }
-HELD = ("rows", "rows in a tree", "slide")
+HELD = ("rows", "rows in a tree", "slide", "latest and tumbling", "as of")
 
 
 def ended(feeds):
@@ -102,7 +116,7 @@ def ended(feeds):
 def test_queries(spark, tmp_path, name):
     rng = random.Random(f"{name}4")
     sql = QUERIES[name]
-    used = [n for n in "abcd" if f" {n} [" in sql]
+    used = [n for n in "abcd" if f" {n} [" in sql or f" {n}." in sql]
     feeds = {n: random_feed(rng, lateness=rng.choice([3, 10]) * SECOND) for n in used}
     if name in HELD:
         feeds = ended(feeds)

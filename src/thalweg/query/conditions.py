@@ -13,6 +13,7 @@ from thalweg.query.expressions import Expression, read_expression
 from thalweg.query.lexer import Lexed
 from thalweg.query.model import Equality, Expr
 from thalweg.query.names import Resolved, Scope
+from thalweg.query.null_safe import null_safe
 from thalweg.query.statement import Span
 from thalweg.units import parse_duration
 
@@ -89,11 +90,20 @@ class Conditions:
                     check_key(lexed, span, side.plain)
                 self.equalities.append(Equality(left.expr, right.expr))
                 return
+        why = None
+        if (pair := _null_safe(lexed, span)) is not None:
+            left, right = (read_expression(lexed, _unwrapped(lexed, side), scope) for side in pair)
+            if len(left.aliases) == len(right.aliases) == 1 and left.aliases != right.aliases:
+                try:
+                    self.equalities.append(null_safe(left, right))
+                    return
+                except ValueError as error:
+                    why = str(error)
         whole = read_expression(lexed, span, scope)
         expr = Expr(f"({whole.expr.sql})") if _has_or(lexed, span) else whole.expr
         if len(whole.aliases) > 1:
             self.others.append(expr)
-            self._note(lexed, span, whole)
+            self._note(lexed, span, whole, why)
         else:
             # A condition over no stream at all holds for every tuple of any one of them.
             alias = next(iter(whole.aliases), next(iter(scope.columns)))
@@ -109,14 +119,11 @@ class Conditions:
             )
         self.tumbling += sides
 
-    def _note(self, lexed: Lexed, span: Span, whole: Expression) -> None:
+    def _note(self, lexed: Lexed, span: Span, whole: Expression, why: str | None) -> None:
         """Keep in mind what looks like an equality but connects no streams."""
         tree = whole.tree.unnest()
-        if isinstance(tree, exp.NullSafeEQ):
-            remedy = (
-                "= matches no NULLs; if they are to match, write coalesce(left, value) = "
-                "coalesce(right, value) with a value that does not occur"
-            )
+        if why is not None:
+            remedy = why
         elif isinstance(tree, exp.Or) and any(
             e.left.find(exp.Column) and e.right.find(exp.Column) for e in tree.find_all(exp.EQ)
         ):
@@ -224,6 +231,23 @@ def _unwrapped(lexed: Lexed, span: Span) -> Span:
 
 def _has_or(lexed: Lexed, span: Span) -> bool:
     return any(lexed.word(i) == "OR" for i in _level(lexed, span))
+
+
+def _null_safe(lexed: Lexed, span: Span) -> tuple[Span, Span] | None:
+    """The two sides of `<=>` or IS NOT DISTINCT FROM, if that is all that is compared."""
+    found = None
+    for i in _level(lexed, span):
+        if found is not None and i < found[1][0]:
+            continue
+        words = [lexed.word(j) for j in range(i, i + 4)]
+        length = 4 if words == ["IS", "NOT", "DISTINCT", "FROM"] else 1
+        if length == 4 or lexed.tokens[i].token_type is TokenType.NULLSAFE_EQ:
+            if found is not None or not span[0] < i < span[1] - length:
+                return None
+            found = (span[0], i), (i + length, span[1])
+        elif lexed.tokens[i].token_type in _COMPARING or lexed.word(i) in _PREDICATES:
+            return None
+    return found
 
 
 def _equals(lexed: Lexed, span: Span) -> int | None:
