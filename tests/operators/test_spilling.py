@@ -43,7 +43,7 @@ def test_results_equal_the_rule_whatever_the_budget(case: Case, budget: int, del
 
 @pytest.mark.long
 @given(limited_cases, budgets, delays)
-@settings(max_examples=3000, deadline=None)
+@settings(max_examples=1800, deadline=None)
 def test_results_equal_the_rule_whatever_the_budget_many_times(case: Case, budget: int, delay: int) -> None:
     check(case, budget, delay)
 
