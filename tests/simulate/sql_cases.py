@@ -94,7 +94,7 @@ def typed(known, asked):
     return TypedQuery(asked, tuple(equalities), kinds)
 
 
-def made_of(known, planned, infos=None):
+def made_of(known, planned, infos=None, keep=False):
     made = compile_plan(
         [(typed(known, q), d) for q, d in planned],
         infos or infos_of(known),
@@ -102,6 +102,7 @@ def made_of(known, planned, infos=None):
         buckets=2,
         labels=labels,
         keep_late=False,
+        keep=keep,
     )
     return replace(made, program=Program.from_json(made.program.to_json()))
 
@@ -112,8 +113,8 @@ def planned_by(known, sqls, name, objective="bytes", **settings):
     return [(q, session.deploy(q, planner(name)).deployment) for q in asked]
 
 
-def check(known, planned, seed, nulls=0.05):
-    made = made_of(known, planned)
+def check(known, planned, seed, nulls=0.05, keep=False):
+    made = made_of(known, planned, keep=keep)
     host = SimulatedHost(made, evaluate)
     rows = rows_of(known, seed, nulls)
     batches = drive_rows(host, rows, lambda name, part: table(known.streams[name], part), seed)

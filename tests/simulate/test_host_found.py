@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from tests.planners.examples import links, query
+from tests.planners.examples import catalog, links, query, stream
 from tests.simulate.sites_cases import Case, by_sequences, check_several, evaluate
 from tests.simulate.sql_cases import LONGS, N, W, check, ids, infos_of, known_of, made_of, planned_by, table
 from thalweg.plan.one_way import METHODS
@@ -159,3 +159,17 @@ def test_equalities_within_a_stream_that_a_reused_join_does_not_have(name: str, 
     first, second = ids("ab", froms, "a.x = b.x"), ids("abc" if "c." in where else "ab", more, where)
     for seed in range(3):
         check(known, planned_by(known, [first, second], name), seed)
+
+
+def test_queries_that_ask_the_same_of_a_stream_and_keep_it():
+    """What one of them has had shipped goes on to another site, for readers of several queries."""
+    names = [f"s{n}" for n in range(10)]
+    stats = {"rate": 2.0, "distinct": {"x": 12.0}}
+    streams = [stream(name, f"n{n}", LONGS, **stats) for n, name in enumerate(names)]
+    late = {"lateness": 10_000, "order": ("id",)}
+    known = catalog([one.model_copy(update=late) for one in streams], sites=[s.site for s in streams])
+    sqls = []
+    for n in range(10):
+        x, y, z = (names[(n + i) % 10] for i in range(3))
+        sqls.append(ids((x, y, z), f"{x} {W}, {y} {W}, {z} {W}", f"{x}.x = {y}.x AND {y}.x = {z}.x"))
+    check(known, planned_by(known, sqls, "optimal"), 1, keep=True)

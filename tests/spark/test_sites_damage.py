@@ -205,7 +205,7 @@ def test_names_that_lead_outside_are_refused(interrupted, thalweg):
 def test_programs_that_lead_outside_are_refused(interrupted, thalweg):
     out = "out-programs"
     shutil.copytree(interrupted.root / "out", interrupted.root / out)
-    (file,) = (interrupted.root / out / "_thalweg" / "programs").glob("*.json")
+    file = min((interrupted.root / out / "_thalweg" / "programs").glob("*.json"))
     whole = file.read_text()
     file.write_text(whole.replace('"site":"n2"', '"site":"../x"'))
     assert file.read_text() != whole

@@ -15,6 +15,7 @@ from rich.table import Table
 from thalweg.bench import adapt as adapting
 from thalweg.bench import batch as batches
 from thalweg.bench import budget, growth, kernel, report
+from thalweg.bench import kinds as kinds_bench
 from thalweg.bench import planners as planning
 from thalweg.bench import sites as sites_bench
 from thalweg.bench import soak as soaking
@@ -206,6 +207,26 @@ def sites(
     (out / "sites.md").write_text(text + "\n")
     for header, rows in tables:
         _print(header, rows)
+
+
+@app.command()
+def kinds(
+    *,
+    scale: Annotated[float, typer.Option(help="Shrink the data, for a quick look.")] = 1.0,
+    out: Out = Path("benchmarks/results"),
+    data: RunData = Path("benchmarks/data/kinds"),
+    as_json: AsJson = False,
+) -> None:
+    """Measure the throughput of each kind of window, with as many tuples alive."""
+    data.mkdir(parents=True, exist_ok=True)
+    found = kinds_bench.measure(data.absolute(), _progress, sites_bench.LARGE.scaled(scale))
+    rows = kinds_bench.rows(found)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "kinds.md").write_text(report.markdown(kinds_bench.COLUMNS, rows) + "\n")
+    if as_json:
+        print(json.dumps({"kinds": [k.__dict__ for k in found]}))
+    else:
+        _print(kinds_bench.COLUMNS, rows)
 
 
 @app.command()

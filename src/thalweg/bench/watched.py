@@ -51,15 +51,20 @@ def watched(
     home: Path,
     memory: Memory | None = None,
     adapt: Adapt = Adapt.OFF,
+    window: str | None = None,
 ) -> tuple[Watch, dict[str, Any]]:
-    """Run a workload's join to its end; the streams are all at `one` site or at `three`."""
+    """Run a workload's join to its end; the streams are all at `one` site or at `three`.
+
+    All have the workload's window, or another one.
+    """
     from thalweg.spark.run import run
 
     data = generate(spec, home / "data")
     catalog_file = home / f"{spec.name}-{where}.yaml"
     sites = {a: f"n{i}" if where == "three" else "n0" for i, a in enumerate(spec.aliases)}
     streams = "".join(
-        f"  {a}:\n    site: {site}\n    time: ts\n    lateness: {spec.lateness_us // 1000} milliseconds\n"
+        f"  {a}:\n    site: {site}\n    time: ts\n    order: v\n"
+        f"    lateness: {spec.lateness_us // 1000} milliseconds\n"
         "    schema: {ts: timestamp, k: long, v: long}\n"
         f"    source: {{format: parquet, options: {{path: {data / a}, maxFilesPerTrigger: 1}}}}\n"
         f"    stats: {{rate: {spec.rate}, distinct: {{k: {spec.keys}}}}}\n"
@@ -67,7 +72,7 @@ def watched(
     )
     catalog_file.write_text(f"sites: {{n0: {{}}, n1: {{}}, n2: {{}}}}\nstreams:\n{streams}")
     catalog = load(catalog_file)
-    window = f"[RANGE {spec.window_us // 1000} MILLISECONDS]"
+    window = window or f"[RANGE {spec.window_us // 1000} MILLISECONDS]"
     columns = ", ".join(f"{a}.{c} AS {a}_{c}" for a in spec.aliases for c in ("ts", "k", "v"))
     on = " AND ".join(f"{a} = {b}" for a, b in spec.equalities)
     sql = f"SELECT {columns} FROM {', '.join(f'{a} {window}' for a in spec.aliases)} WHERE {on}"

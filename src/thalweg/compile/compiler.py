@@ -373,11 +373,12 @@ class _Building:
         """All fields that any plan may read of a stream, which its keeper keeps."""
         selection, rows = self.selections[op.stream], self.needs.rows.get(op.stream, ())
         fields = list(selection.joined)
-        if len(selection.flags) > 1 or not chosen:
-            fields += [flag.name for flag in selection.flags]
         windows = [
             i.window for n in self.needs.graph.queries for i in n.query.inputs if i.stream == op.stream
         ]
+        # Readers of one shipment may want different tuples, even if all that is packed has the same flag.
+        if len(windows) > 1 or not chosen:
+            fields += [flag.name for flag in selection.flags]
         spans = [
             NEVER if w.kind is WindowKind.UNBOUNDED else min(w.size, NEVER)
             for w in windows
