@@ -105,7 +105,7 @@ def test_one_site_gives_the_same_in_every_shape(case: join_cases.Case, shape: Sh
 
 @pytest.mark.long
 @given(trees, shapes)
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=500, deadline=None)
 def test_one_site_gives_the_same_in_every_shape_many_times(case: join_cases.Case, shape: Shape) -> None:
     same_in_every_shape(case, shape)
 

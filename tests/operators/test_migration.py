@@ -121,7 +121,7 @@ def test_from_any_family_to_any_other_and_back(names: tuple[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(6), *(pytest.param(n, marks=pytest.mark.long) for n in range(6, 160))]
+    "seed", [*range(6), *(pytest.param(n, marks=pytest.mark.long) for n in range(6, 90))]
 )
 def test_random_moves(seed: int) -> None:
     rng = random.Random(seed)

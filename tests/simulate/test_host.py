@@ -96,7 +96,7 @@ def test_queries_that_share_operators(seed: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(18))
 @pytest.mark.parametrize("what", [*METHODS, "any", *TREES, "exhaustive", "several"])
 def test_many_more(what: str, seed: int) -> None:
     if what == "several":
