@@ -83,6 +83,11 @@ class Course(Watch):
         self.results.append(progress.output_rows)
         self.sent.append(sum(s.bytes for s in progress.shipped))
 
+    def after(self, seconds: float) -> int:
+        """The first batch that ended so long after the first one; decisions go by the wall clock."""
+        late = (n for n, moment in enumerate(self.moments) if moment >= self.moments[0] + seconds)
+        return next(late, len(self.moments) // 2)
+
     def gaps(self) -> list[tuple[int, float]]:
         """The seconds between two batches with results, each with the number of the second one."""
         new = [n for n, (a, b) in enumerate(pairwise([0, *self.results])) if b > a]
@@ -93,7 +98,8 @@ class Course(Watch):
 class Following:
     """A run from no statistics, beside one by the plan for the true rates.
 
-    Bytes are those between sites after the first minute. A gap is the time between two batches with results;
+    Bytes are those between sites after the first minute of the run. Its files are read as fast as it can: in
+    that minute it reads about two of the streams. A gap is the time between two batches with results;
     `during` is the longest one in a move, the others are those of all other batches.
     """
 
@@ -122,7 +128,7 @@ class Following:
         return {**self.__dict__, **{name: round(value, 4) for name, value in ratios.items()}}
 
 
-def following(home: Path, say: Callable[[str], None], seconds: int = 3 * MINUTE) -> Following:
+def following(home: Path, say: Callable[[str], None], seconds: int = 6 * MINUTE) -> Following:
     """Run the packets of so many seconds twice: from nothing, and by the plan for their true rates."""
     catalog = _packets(home, seconds)
     say("packets of three routers, from no statistics")
@@ -132,13 +138,14 @@ def following(home: Path, say: Callable[[str], None], seconds: int = 3 * MINUTE)
     records = [r for r in History.load(out / "_thalweg" / "changes.json").records if r.outcome == "done"]
     programs = Programs(str(out / "_thalweg" / "programs"))
     moving = {n for r in records for n in _batches_of(programs, r.change, len(course.moments))}
+    learnt = course.after(MINUTE)
     gaps = [(n, gap) for n, gap in course.gaps() if n >= WARM_UP]
     otherwise = [gap for n, gap in gaps if n not in moving]
     return Following(
         seconds,
         metrics["plan_changes"],
-        _after_minute(course.sent),
-        _after_minute(known.sent),
+        _after(course.sent, learnt),
+        _after(known.sent, learnt),
         max((gap for n, gap in gaps if n in moving), default=0.0),
         median(otherwise),
         max(otherwise),
@@ -149,9 +156,9 @@ def following(home: Path, say: Callable[[str], None], seconds: int = 3 * MINUTE)
     )
 
 
-def _after_minute(sent: Sequence[int]) -> int:
-    """The bytes of all batches after the first minute: each reads a second of the streams."""
-    return sent[-1] - sent[MINUTE]
+def _after(sent: Sequence[int], batch: int) -> int:
+    """The bytes of all batches after one of them; of both runs, each batch reads the same second."""
+    return sent[-1] - sent[batch]
 
 
 def _batches_of(programs: Programs, first: int, batches: int) -> Sequence[int]:

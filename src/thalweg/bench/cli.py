@@ -239,7 +239,7 @@ def adapt(
 ) -> None:
     """Measure what it costs to observe streams and to change a plan, and what that brings."""
     data.mkdir(parents=True, exist_ok=True)
-    seconds = max(adapting.MINUTE + 10, round(3 * adapting.MINUTE * scale))
+    seconds = max(adapting.MINUTE + 10, round(6 * adapting.MINUTE * scale))
     followed = adapting.following(data.absolute() / "routers", _progress, seconds)
     spec = sites_bench.LARGE.scaled(scale)
     observed = adapting.observing(data.absolute(), _progress, spec)

@@ -23,7 +23,7 @@ from thalweg.operators.inlet import Inlet
 from thalweg.operators.outlet import Outlet
 from thalweg.operators.pack import TIME, VALUE, Flag, Packing, PackRoute
 from thalweg.operators.program import KeyGroup, Placed, Program, Route
-from thalweg.operators.spec import END, SEQ, START, Field, KeepSpec, SourceSpec, Watched
+from thalweg.operators.spec import END, KEY, SEQ, START, Field, KeepSpec, SourceSpec, Watched
 from thalweg.plan.deployment import Deployment
 from thalweg.query.model import WindowKind, quoted
 from thalweg.query.rename import unqualified
@@ -294,7 +294,8 @@ class _Building:
             accept = [self.shipments.any_of(s) for s in sent if s.feeds[0].form != "bounds"]
             chosen = () if () in accept else tuple(dict.fromkeys(a for any_of in accept for a in any_of))
         outlets: list[Outlet] = self.shipments.outlets(instance, chosen)
-        every = self._kept(op, self.prefix + name, chosen) if base else []  # first: their order is part of it
+        # First: their order is part of it.
+        every = self._kept(op, self.prefix + name, chosen, instance.key) if base else []
         fields = dict.fromkeys((*every, *fields_of(sent, self.shipments, chosen)))
         if reports and len({o.site for o in self.needs.ops}) > 1:
             counted = self.shipments.counted(op, chosen)
@@ -369,8 +370,8 @@ class _Building:
         flags = (n.flag(i.alias) for n in queries for i in n.query.inputs if i.stream == op.stream)
         return tuple((flag,) for flag in dict.fromkeys(flags))
 
-    def _kept(self, op: Op, name: str, chosen: Flags) -> list[str]:
-        """All fields that any plan may read of a stream, which its keeper keeps."""
+    def _kept(self, op: Op, name: str, chosen: Flags, key: tuple[str, ...]) -> list[str]:
+        """All fields that any plan may read of a stream, which its keeper keeps, with the key they have."""
         selection, rows = self.selections[op.stream], self.needs.rows.get(op.stream, ())
         fields = list(selection.joined)
         windows = [
@@ -385,7 +386,7 @@ class _Building:
             if w.kind is not WindowKind.ROWS
         ]
         places = [SEQ, *(window.end for window in rows)] if rows else []
-        kept = tuple(dict.fromkeys((*fields, *places)))
+        kept = tuple(dict.fromkeys((*fields, *places, *((KEY,) if key else ()))))
         self.keeps[name] = KeepSpec(op.stream, max(spans, default=None), rows, kept)
         return fields
 

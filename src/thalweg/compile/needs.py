@@ -33,6 +33,17 @@ class Needs:
                     found.setdefault(i.stream, {})[window] = None
         return {stream: tuple(windows) for stream, windows in found.items()}
 
+    def only_key(self, stream: str) -> tuple[str, ...]:
+        """The field by which every query reads a stream; none where that depends on the plan."""
+        found = {
+            tuple(names.key(i.alias, c).split(".", 1)[1] for c in names.classes_with(i.alias))
+            for names in self.graph.queries
+            for i in names.query.inputs
+            if i.stream == stream
+        }
+        (key,) = found if len(found) == 1 else ((),)
+        return key if len(key) == 1 else ()
+
     def _want(self, op: Op) -> None:
         """What an operator needs of its inputs for what others need of it."""
         names = op.query

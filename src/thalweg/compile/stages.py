@@ -52,7 +52,8 @@ class Placement:
     """The place of every operator, and the source operators of every stream.
 
     With `keep`, each stream has one source operator that is the same in all plans. It ships the stream, and
-    counts windows of rows.
+    counts windows of rows. Where all queries read the stream by one key, it has that key, so that a join at
+    the stream's own site needs no other.
     """
 
     def __init__(self, needs: Needs, buckets: int, shape: Shape | None, *, keep: bool = False) -> None:
@@ -179,4 +180,5 @@ class Placement:
         """The source operator of a stream that needs no reader."""
         whole = self.needs.rows.get(op.stream) or self.buckets == 1
         stage = self.shape.entries.get(op.stream, 1) if self.shape else 1
-        return Instance(op.stream, Place(op.site, WHOLE if whole else KEYED, stage), ())
+        key = () if whole or not self.keep else self.needs.only_key(op.stream)
+        return Instance(op.stream, Place(op.site, WHOLE if whole else KEYED, stage), key)

@@ -62,8 +62,8 @@ class Ledger:
     it finds out when that has changed: all keys would be in other buckets.
     """
 
-    def __init__(self, store: Store, buckets: int = 1) -> None:
-        self._store, self._buckets = store, buckets
+    def __init__(self, store: Store, buckets: int | None = None) -> None:
+        self._store = store
         data = store.get(0)
         said: dict[str, Any] = {"format": FORMAT, "next": 1, "of": {}} if data is None else json.loads(data)
         if said.get("format") != FORMAT:
@@ -71,9 +71,10 @@ class Ledger:
                 "the checkpoint has the state of another version of thalweg",
                 remedy="begin a new checkpoint, or go on with that version",
             )
-        if said.setdefault("buckets", buckets) != buckets:
+        self._buckets: int = said.setdefault("buckets", buckets or 1)
+        if buckets not in (None, self._buckets):
             raise UserError(
-                f"the checkpoint was begun with {said['buckets']} shuffle partitions, not with {buckets}",
+                f"the checkpoint was begun with {self._buckets} shuffle partitions, not with {buckets}",
                 remedy="set spark.sql.shuffle.partitions to what it was then, or begin a new checkpoint",
             )
         self._next: int = said["next"]

@@ -12,12 +12,12 @@ from pyspark.sql import types as t
 
 from thalweg.compile.query_fields import field_of
 from thalweg.kernel.columns import decode
-from thalweg.operators.spec import REASON
+from thalweg.operators.spec import REASON, UNDECODED
 from thalweg.spark.program_files import batch_number
 from thalweg.spark.typing import arrow_schema
 
 WHY = "_late_reason"
-"""A further column of the files."""
+"""A further column of the files of a stream with encoded values."""
 
 
 class LateFiles:
@@ -32,10 +32,8 @@ class LateFiles:
         schema = self._schemas[stream]
         arrays = [decode(batch.column(field_of(f.name)), f.type) for f in schema]
         table = pa.Table.from_arrays(arrays, schema=schema)
-        why = WHY
-        while why in schema.names:
-            why = f"_{why}"
-        table = table.append_column(why, batch.column(REASON))
+        if UNDECODED in schema.names:  # elsewhere the time of a tuple says enough
+            table = table.append_column(WHY, batch.column(REASON))
         folder = Path(self._folder) / stream
         folder.mkdir(parents=True, exist_ok=True)
         draft = folder / f".{uuid.uuid4().hex}"
