@@ -172,6 +172,7 @@ class SparkHost(Host):
 
     def settle(self) -> None:
         """Write down the first program. A run that goes on keeps to it, and to those that took over later."""
+        self.programs.read_anew()
         if not self.programs.path(0).exists():
             self._put(0, self.compiled.program)
         for first in self.programs.firsts():

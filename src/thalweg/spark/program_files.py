@@ -39,6 +39,10 @@ class Programs:
         path = self.path(first)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, program.to_json().decode())
+        self.read_anew()
+
+    def read_anew(self) -> None:
+        """Forget what was read: the files may be others."""
         _at.cache_clear()
         _read.cache_clear()
 
