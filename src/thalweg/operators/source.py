@@ -99,7 +99,7 @@ class Source:
         return sketch.to_json()
 
     def _kept(self, late: pa.RecordBatch, why: str = "") -> pa.RecordBatch | None:
-        """Late tuples as they are kept, with the reason; None where they are only counted."""
+        """Late tuples as they are kept, those of encoded values with the reason; None: only counted."""
         if not self.spec.kept:
             return None
         arrays = [
@@ -107,6 +107,8 @@ class Source:
             for f in self.spec.kept
         ]
         names = [f.name for f in self.spec.kept]
+        if UNDECODED not in names:  # the time of a tuple says enough
+            return pa.record_batch(arrays, names=names)
         reasons = (
             pa.array([why] * late.num_rows) if why else self._reasons(dict(zip(names, arrays, strict=True)))
         )
@@ -119,8 +121,7 @@ class Source:
         far = (micros <= -FARTHEST) | (micros >= FARTHEST)
         found = np.where(far, "out of range", "too far ahead")
         found = np.where(np.asarray(time.is_null()), "no time", found)
-        if UNDECODED in columns:
-            found = np.where(np.asarray(columns[UNDECODED].is_valid()), "not decoded", found)
+        found = np.where(np.asarray(columns[UNDECODED].is_valid()), "not decoded", found)
         return pa.array(found.tolist(), pa.string())
 
     def _in_order(self, memo: Memo, batch: pa.RecordBatch | None, bound: int) -> Iterator[Output]:

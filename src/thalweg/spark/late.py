@@ -12,7 +12,7 @@ from pyspark.sql import types as t
 
 from thalweg.compile.query_fields import field_of
 from thalweg.kernel.columns import decode
-from thalweg.operators.spec import REASON, UNDECODED
+from thalweg.operators.spec import REASON
 from thalweg.spark.program_files import batch_number
 from thalweg.spark.typing import arrow_schema
 
@@ -32,7 +32,7 @@ class LateFiles:
         schema = self._schemas[stream]
         arrays = [decode(batch.column(field_of(f.name)), f.type) for f in schema]
         table = pa.Table.from_arrays(arrays, schema=schema)
-        if UNDECODED in schema.names:  # elsewhere the time of a tuple says enough
+        if REASON in batch.schema.names:
             table = table.append_column(WHY, batch.column(REASON))
         folder = Path(self._folder) / stream
         folder.mkdir(parents=True, exist_ok=True)
