@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from thalweg.cli.main import invoke
+from thalweg.kernel import window
 from thalweg.reproduce import mjoin_fig11, mjoin_fig12, mjoin_fig13, mjoin_fig15, mjoin_fig17, mjoin_table1
 from thalweg.reproduce.arrivals import Stream, batches
 from thalweg.reproduce.files import write
@@ -29,7 +30,9 @@ BY_CASE = slice(0, 2)
 
 @pytest.fixture(scope="module")
 def table1():
-    return mjoin_table1.run(1.0, silent)
+    with pytest.MonkeyPatch.context() as patch:  # which keys share a slot is drawn, and changes the comparisons
+        patch.setattr(window.secrets, "randbits", lambda bits: 7)
+        return mjoin_table1.run(1.0, silent)
 
 
 def test_table_1_has_the_papers_hashes_and_moves(table1):
