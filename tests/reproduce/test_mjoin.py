@@ -30,7 +30,8 @@ BY_CASE = slice(0, 2)
 
 @pytest.fixture(scope="module")
 def table1():
-    with pytest.MonkeyPatch.context() as patch:  # which keys share a slot is drawn, and changes the comparisons
+    # Which keys share a slot is drawn at random, and changes the number of comparisons.
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(window.secrets, "randbits", lambda bits: 7)
         return mjoin_table1.run(1.0, silent)
 
