@@ -173,3 +173,11 @@ def test_queries_that_ask_the_same_of_a_stream_and_keep_it():
         x, y, z = (names[(n + i) % 10] for i in range(3))
         sqls.append(ids((x, y, z), f"{x} {W}, {y} {W}, {z} {W}", f"{x}.x = {y}.x AND {y}.x = {z}.x"))
     check(known, planned_by(known, sqls, "optimal"), 1, keep=True)
+
+
+@pytest.mark.parametrize("seed", [9, 10, 13])
+def test_windows_of_rows_counted_by_one_key_and_joined_by_another(seed: int) -> None:
+    known = known_of([0, 0, 0])
+    windows = f"a {W}, b [PARTITION BY x ROWS 1], c {W}"
+    sql = ids("abc", windows, "a.x = b.x AND c.y = a.y")
+    check(known, planned_by(known, [sql], "optimal"), seed)

@@ -156,7 +156,7 @@ class _Call:
     def _operate(self, placed: Placed, arrived: Arrived, page: Page) -> Iterator[Output]:
         spec = placed.spec
         if isinstance(spec, SourceSpec):
-            return Source(spec).call(arrived, page)
+            return Source(spec).call(arrived, page, self.group.groups.index(self.label))
         if isinstance(spec, JoinSpec):
             spill = self.bucket.spill
             folder = None if spill is None or spec.limit is None else spill(placed.name)

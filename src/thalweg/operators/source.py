@@ -23,6 +23,9 @@ from thalweg.operators.state import Page
 from thalweg.operators.tuples import ints, restored
 from thalweg.units import FARTHEST
 
+PLACES = 40
+"""The bits of a place below the number of the bucket: buckets that count by key share no place."""
+
 
 class Source:
     """One source operator."""
@@ -30,7 +33,8 @@ class Source:
     def __init__(self, spec: SourceSpec) -> None:
         self.spec = spec
 
-    def call(self, arrived: Arrived, page: Page) -> Iterator[Output]:
+    def call(self, arrived: Arrived, page: Page, bucket: int = 0) -> Iterator[Output]:
+        """What one micro-batch brings to one bucket, by its number."""
         spec, own = self.spec, arrived.ports[0]
         memo = Memo.load(page)
         progress, walls = self._known(memo)
@@ -50,7 +54,7 @@ class Source:
         if spec.observed and bound < NEVER:  # of an earlier program, it may have ended, but not the stream
             yield Report(progress={spec.stream: [progress.bounds, walls]})
         if spec.rows:
-            yield from self._in_order(memo, batch, bound)
+            yield from self._in_order(memo, batch, bound, bucket << PLACES)
         elif batch is not None and batch.num_rows:
             yield batch
         yield Bound(bound, walls[0])
@@ -124,7 +128,7 @@ class Source:
         found = np.where(np.asarray(columns[UNDECODED].is_valid()), "not decoded", found)
         return pa.array(found.tolist(), pa.string())
 
-    def _in_order(self, memo: Memo, batch: pa.RecordBatch | None, bound: int) -> Iterator[Output]:
+    def _in_order(self, memo: Memo, batch: pa.RecordBatch | None, bound: int, base: int) -> Iterator[Output]:
         """Let go what nothing can come before any more, with its place in the stream."""
         spec = self.spec
         waiting = memo.together("waiting", [] if batch is None else [batch])
@@ -137,7 +141,8 @@ class Source:
         ordered = order_rows(spec.stream, spec.order, spec.rows, waiting.filter(pa.array(ready)))
         first = memo.facts.get("next", 0)
         memo.facts["next"] = first + ordered.num_rows
-        ordered = ordered.append_column(SEQ, pa.array(np.arange(first, first + ordered.num_rows)))
+        places = np.arange(base + first, base + first + ordered.num_rows)
+        ordered = ordered.append_column(SEQ, pa.array(places))
         columns, learnt = {n: ordered.column(n) for n in ordered.schema.names}, []
         for window in spec.rows:
             tail = f"tail.{window.name}"
