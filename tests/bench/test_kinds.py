@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from thalweg.bench.data import Workload
-from thalweg.bench.kinds import Kind, measure, rows
+from thalweg.bench.kinds import Kind, rows
 
 
 def test_the_table_has_ratios_to_the_first_kind():
@@ -14,8 +15,10 @@ def test_the_table_has_ratios_to_the_first_kind():
 
 
 @pytest.mark.long
-def test_each_kind_is_measured(tmp_path):
-    spec = Workload("small", keys=100, rate=100.0, tuples_per_stream=6_000, rows_per_batch=600)
-    found = measure(tmp_path, print, spec)
+def test_each_kind_is_measured(tmp_path, command):
+    """In a process of its own: a run ends its session."""
+    status, out, err = command("bench", "kinds", "--scale", "0.01", "--json", cwd=tmp_path, timeout=1200)
+    assert status == 0, err
+    found = json.loads(out)["kinds"]
     assert len(found) == 3
-    assert all(k.results > 1000 and min(k.rows_per_s) > 0 for k in found)
+    assert all(k["results"] > 1000 and min(k["rows_per_s"]) > 0 for k in found)

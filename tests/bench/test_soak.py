@@ -19,7 +19,7 @@ def test_a_short_soak(tmp_path):
     assert done.exit_code == 0, done.output
     for one in json.loads((tmp_path / "out" / "soak.json").read_text()):
         assert len(one["samples"]) > 3
-        assert one["metrics"]["batches"] > 10
+        assert one["metrics"]["batches"] > 1
         assert sum(one["metrics"]["output_rows"].values()) > 0
         assert one["metrics"]["late_rows"] == dict.fromkeys(soak.NAMES, 0)
         assert all(s["memory_mb"] > 100 and s["threads"] > 10 for s in one["samples"])

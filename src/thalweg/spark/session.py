@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.logger import PySparkLogger
@@ -250,7 +250,10 @@ def has_ended(error: Exception) -> bool:
     """Whether Spark's JVM is gone, by an error of a call to it."""
     process = getattr(SparkContext._gateway, "proc", None)
     ended = process is not None and process.poll() is not None
-    return ended or isinstance(error, ConnectionError | Py4JNetworkError) or _NO_START in str(error)
+    # Py4J raises this class itself, without Java's trace, where a call got no answer.
+    unanswered = type(error) is Py4JError and "Trace:" not in str(error)
+    lost = unanswered or isinstance(error, ConnectionError | Py4JNetworkError)
+    return ended or lost or _NO_START in str(error)
 
 
 def stop(spark: SparkSession) -> None:
