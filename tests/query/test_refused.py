@@ -250,16 +250,10 @@ def test_clauses_are_refused_by_name(clause: str, says: str) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("LEFT JOIN", "LEFT JOIN is not supported: an outer join; no inner join means the same"),
-        ("ASOF LEFT JOIN", "ASOF LEFT JOIN is not supported: an outer join"),
-        ("LEFT OUTER JOIN", "LEFT OUTER JOIN is not supported: an outer join"),
-        ("RIGHT JOIN", "RIGHT JOIN is not supported"),
-        ("FULL JOIN", "FULL JOIN is not supported"),
-        ("FULL OUTER JOIN", "FULL OUTER JOIN is not supported"),
-        ("LEFT SEMI JOIN", "LEFT SEMI JOIN is not supported; no inner join means the same"),
-        ("LEFT ANTI JOIN", "LEFT ANTI JOIN is not supported; no inner join means the same"),
-        ("SEMI JOIN", "SEMI JOIN is not supported"),
-        ("ANTI JOIN", "ANTI JOIN is not supported"),
+        ("OUTER JOIN", "OUTER JOIN is no join; write LEFT, RIGHT, FULL, LEFT SEMI or LEFT ANTI before JOIN"),
+        ("RIGHT SEMI JOIN", "RIGHT SEMI JOIN is no join"),
+        ("LEFT INNER JOIN", "LEFT INNER JOIN is no join"),
+        ("FULL ANTI JOIN", "FULL ANTI JOIN is no join"),
         ("NATURAL JOIN", "NATURAL JOIN is not supported; name the columns"),
         ("JOIN LATERAL", "LATERAL is not supported"),
         (", LATERAL", "LATERAL is not supported"),
@@ -270,6 +264,47 @@ def test_clauses_are_refused_by_name(clause: str, says: str) -> None:
 )
 def test_joins_are_refused_by_name(words: str, says: str) -> None:
     assert says in error(f"SELECT f.num FROM {TWO.format(words)} ON f.dest = w.city")
+
+
+LEFT = TWO.format("LEFT JOIN")
+
+
+@pytest.mark.parametrize(
+    ("tail", "says"),
+    [
+        (
+            f"{LEFT} ON f.dest = w.city JOIN weather v [ROWS 1] ON f.dest = v.city",
+            "an inner join after a LEFT JOIN is not supported; put the inner joins first",
+        ),
+        (
+            f"{LEFT} ON f.dest = w.city, weather v [ROWS 1] WHERE f.dest = v.city",
+            "an inner join after a LEFT JOIN is not supported",
+        ),
+        (
+            f"{LEFT} ON f.dest = w.city FULL JOIN weather v [ROWS 1] ON f.dest = v.city",
+            "FULL JOIN joins two streams, and no more; put the stream that is kept first, and write LEFT JOIN",
+        ),
+        (
+            f"{TWO.format('RIGHT JOIN')} ON f.dest = w.city LEFT JOIN weather v [ROWS 1] ON f.dest = v.city",
+            "RIGHT JOIN joins two streams, and no more",
+        ),
+        (
+            f"{TWO.format('FULL JOIN')} USING (dest)",
+            "USING after a FULL JOIN is not supported; write ON a.x = b.x",
+        ),
+        (LEFT, "the LEFT JOIN of 'weather' has no ON; write ON and its condition right after the stream"),
+        (f"{LEFT} ON f.num > 3", "`f`.`num` > 3 is a condition on 'f', with which there is no equality"),
+        (f"{LEFT} ON f.num > w.temp", "LEFT JOIN of 'weather': there is no equality with a stream before it"),
+        (f"{LEFT} ON true", "a condition without a column decides nothing"),
+        (
+            f"{LEFT} ON f.dest = w.city AND f.dest || w.city = 'x'",
+            "= 'x' can't be decided while partners are looked for",
+        ),
+        (f"{TWO.format('LEFT SEMI JOIN')} ON f.dest = w.city WHERE w.temp > 3", "unknown alias 'w'"),
+    ],
+)
+def test_outer_joins_that_are_refused(tail: str, says: str) -> None:
+    assert says in error(f"SELECT f.num FROM {tail}")
 
 
 def test_a_window_is_counted_by_columns_of_its_stream() -> None:

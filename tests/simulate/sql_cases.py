@@ -82,16 +82,20 @@ def typed(known, asked):
         column = expr.plain_column
         return KINDS[known.streams[asked.input(alias).stream].columns[column]] if column else pa.int64()
 
-    equalities = []
-    for e in asked.equalities:
+    def cast(e):
         sides = [e.left, e.right]
         if kind(sides[0]) != kind(sides[1]):
             sides = [s if kind(s) == pa.string() else Expr(f"CAST({s.sql} AS VARCHAR)") for s in sides]
-        equalities.append(Equality(*sides))
+        return Equality(*sides)
+
+    equalities = tuple(cast(e) for e in asked.equalities)
+    outer = tuple(tuple(cast(e) for e in one.equalities) for one in asked.outer)
     kinds = {
-        s.sql: pa.string() if "CAST" in s.sql else kind(s) for e in equalities for s in (e.left, e.right)
+        s.sql: pa.string() if "CAST" in s.sql else kind(s)
+        for e in (*equalities, *(e for one in outer for e in one))
+        for s in (e.left, e.right)
     }
-    return TypedQuery(asked, tuple(equalities), kinds)
+    return TypedQuery(asked, equalities, kinds, outer)
 
 
 def made_of(known, planned, infos=None, keep=False):

@@ -101,6 +101,13 @@ def run(
         adapt, wanted = adapt or Adapt.OFF, _as_planned(made)
     if adapt is Adapt.DISTRIBUTED:
         check_for_nodes(made, str(plan))
+    fixed = next((q for q in parsed if q.outer), None)
+    if fixed is not None and adapt not in (None, Adapt.OFF):
+        raise UserError(
+            f"query {fixed.name} has an outer join, and the plan of an outer join can't change",
+            where=f"--adapt {adapt}",
+            remedy="leave --adapt out",
+        )
     memory = _memory(memory_budget, spill_delay)
     options = RunOptions(parsed, read, made, out, once, master, (), memory, compact, adapt, wanted)
     options = replace(options, emulated=_emulated(options, emulate, jitter))

@@ -121,7 +121,9 @@ def _results(names: QueryFields) -> ResultPlan:
     fields = tuple(
         (a, c, f"{a}.{field_of(c)}", names.info(a).columns[c]) for a in query.aliases for c in names.sent(a)
     )
-    return ResultPlan(query, fields, names.same, tuple((a, names.info(a).time) for a in query.aliases))
+    absent = {one.alias for one in query.outer if not one.brings}
+    times = tuple((a, names.info(a).time) for a in query.aliases if a not in absent)
+    return ResultPlan(query, fields, names.same, times)
 
 
 def _watch(graph: Graph) -> None:
@@ -153,9 +155,7 @@ def _selection(graph: Graph, stream: str, keep_late: bool) -> Selection:
     for names in graph.queries:
         for one in (i for i in names.query.inputs if i.stream == stream):
             keys = [names.key(one.alias, c).split(".", 1)[1] for c in names.classes_with(one.alias)]
-            wanted |= dict.fromkeys(
-                [*(field_of(c) for c in names.query.columns_after_join(one.alias)), *keys]
-            )
+            wanted |= dict.fromkeys([*(field_of(c) for c in names.query.columns_read(one.alias)), *keys])
             if one.window.kind is WindowKind.ROWS:
                 wanted |= dict.fromkeys(field_of(c) for c in _counted(info, one.window.by))
     joined = tuple(name for name in wanted if name != field_of(info.time))
@@ -167,7 +167,7 @@ def _selection(graph: Graph, stream: str, keep_late: bool) -> Selection:
     for names in graph.queries:
         for one in (i for i in names.query.inputs if i.stream == stream):
             condition = names.condition(one.alias)
-            keys = [names.key(one.alias, c).split(".", 1)[1] for c in names.classes_with(one.alias)]
+            keys = [names.key(one.alias, c).split(".", 1)[1] for c in names.required(one.alias)]
             name = names.flag(one.alias)
             flags[name] = Flag(name, None if condition is None else column(condition), tuple(keys))
             for text in (unqualified(f) for f in one.filters if len(graph.queries) > 1):
@@ -235,7 +235,13 @@ class _Building:
             for p, operators in placed.items()
         )
         routes = tuple(
-            Route(self.prefix + a.outlet, self.prefix + a.channel, tuple(self._groups(a.place)), a.key)
+            Route(
+                self.prefix + a.outlet,
+                self.prefix + a.channel,
+                tuple(self._groups(a.place)),
+                a.key,
+                a.keyless,
+            )
             for a in self.shipments.arrivals
         )
         program = Program(groups, routes, tuple(packings))

@@ -81,7 +81,8 @@ class View:
 class Feed:
     """One stream into a port of an operator: of which view, in which form, with which fields and key.
 
-    `accept` are alternatives: a tuple comes if all flags of one of them hold.
+    `accept` are alternatives: a tuple comes if all flags of one of them hold. With `keyless`, tuples without
+    a key come, too: an outer join keeps them.
     """
 
     reader: Op
@@ -94,6 +95,7 @@ class Feed:
     wants: dict[str, None] = field(default_factory=dict)
     slot: int = 0
     width: float = 0.0
+    keyless: bool = False
 
     @property
     def handed_out(self) -> bool:

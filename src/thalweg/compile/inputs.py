@@ -25,11 +25,15 @@ class StreamInfo:
 
 @dataclass(frozen=True)
 class TypedQuery:
-    """A query whose equalities compare values of one type on both sides, and the types of those sides."""
+    """A query whose equalities compare values of one type on both sides, and the types of those sides.
+
+    `outer` are those of each outer join.
+    """
 
     query: Query
     equalities: tuple[Equality, ...]
     kinds: Mapping[str, pa.DataType]  # by the text of a side
+    outer: tuple[tuple[Equality, ...], ...] = ()
 
 
 @dataclass(frozen=True)

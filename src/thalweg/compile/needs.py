@@ -88,6 +88,9 @@ class Needs:
             wants = []
         if op.role == "probe" and op.about["mode"] == "pass" and feed.port == 1:
             wants = []
+        if op.role == "join" and feed.keyless:
+            wants += [n for n in feed.key if n not in wants]
+        wants += [n for n in op.about.get("compared", ()) if n.split(".", 1)[0] in own and n not in wants]
         if self._ordered_end(op, feed):
             wants += [END, *(f"{SEQ}.{a}" for a in view.aliases if names.rows(a) is not None)]
         return wants
@@ -141,6 +144,5 @@ class Needs:
             for n in self.graph.queries
             for i in n.query.inputs
             if i.stream == stream
-            for c in range(len(n.classes))
-            if i.alias in n.classes[c]
+            for c in n.classes_with(i.alias)
         }

@@ -9,12 +9,15 @@ import pyarrow as pa
 
 from thalweg.compile.graph import Op
 from thalweg.compile.needs import WORD, Needs
-from thalweg.compile.query_fields import QueryFields, restorable
+from thalweg.compile.query_fields import QueryFields, field_named, restorable
+from thalweg.errors import UserError
 from thalweg.kernel.window import NEVER
+from thalweg.operators.comparisons import Comparison, comparison
 from thalweg.operators.probe import SENT
 from thalweg.operators.spec import (
     END,
     KEY,
+    PLACE,
     SEQ,
     START,
     Field,
@@ -48,7 +51,9 @@ class Ports:
             return KeysSpec(op.name, self.port(op, 0), op.about["slot"])
         if op.role == "join":
             ports = tuple(self.port(op, i) for i in range(1 + max(f.port for f in op.feeds)))
-            return JoinSpec(op.name, ports, self._output(op, ports), ends, keyed)
+            outer = op.about.get("outer", "")
+            output = self._output(op, ports)
+            return JoinSpec(op.name, ports, output, ends, keyed, outer=outer, on=self._on(op))
         return self._probe(op, keyed)
 
     def port(self, op: Op, number: int) -> Port:
@@ -71,11 +76,15 @@ class Ports:
             if window and not name.startswith("#"):
                 if view.base and self.needs.is_time(feed, name):
                     held = START
+                elif feed.keyless:
+                    pass  # NULLs must be told apart
                 elif exact and len(shared) == 1 and name == feed.key[0] and restorable(kind):
                     held = KEY
             fields.append(Field(name, kind, held))
         if op.role == "probe" and op.about["mode"] == "fetch" and number == 1:
             fields.append(Field(SENT, pa.int64()))
+        if feed.keyless:
+            fields.append(Field(PLACE, pa.int64()))
         label = view.aliases[0] if len(view.aliases) == 1 else " ".join(view.aliases)
         rows = any(names.rows(a) is not None for a in view.aliases)
         if rows and view.base and not any(f.name.startswith(SEQ) for f in fields):
@@ -96,7 +105,21 @@ class Ports:
             verify=verify,
             rewritten=op.role == "probe" and op.about["mode"] == "fetch" and number == 1,
             feeds=len(feeds),
+            nullable=feed.key if feed.keyless else (),
         )
+
+    def _on(self, op: Op) -> tuple[Comparison, ...]:
+        """The comparisons, beside equalities, by which an outer join tells partners."""
+        found = []
+        for condition in op.about.get("conditions", ()):
+            one = comparison(condition, field_named, lambda name: self.needs.kind(op, name))
+            if one is None:
+                raise UserError(
+                    f"{condition.sql} can't be decided while partners are looked for",
+                    remedy="compare two numbers of one kind, or two times of one type",
+                )
+            found.append(one)
+        return tuple(found)
 
     def _verify(self, names: QueryFields, aliases: Sequence[str], c: int) -> str:
         alias = names.carrier(aliases, c)

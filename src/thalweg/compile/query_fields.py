@@ -13,7 +13,7 @@ from thalweg.kernel.keys import is_exact
 from thalweg.operators.pack import VALUE
 from thalweg.operators.spec import RowWindow
 from thalweg.query.classes import classes, equated
-from thalweg.query.model import Expr, WindowKind
+from thalweg.query.model import Expr, OuterKind, WindowKind
 from thalweg.query.rename import unqualified
 
 FLAG = "#f:"
@@ -29,6 +29,11 @@ def field_of(column: str) -> str:
     return f"={column}" if column.startswith(("#", "=")) else column
 
 
+def field_named(alias: str, column: str) -> str:
+    """The field of a column of an alias."""
+    return f"{alias}.{field_of(column)}"
+
+
 def column_of(field: str) -> str:
     """The inverse of `field_of`."""
     return field.removeprefix("=")
@@ -40,12 +45,20 @@ def restorable(kind: pa.DataType) -> bool:
 
 
 class QueryFields:
-    """The fields of one query: its keys, and the types of everything."""
+    """The fields of one query: its keys, and the types of everything.
+
+    The classes of the inner part come first: their members are equal in every result. Each equality of an
+    outer join is a class of its own after them (`compared`).
+    """
 
     def __init__(self, number: int, typed: TypedQuery, infos: Mapping[str, StreamInfo]) -> None:
         self.number, self.typed, self.query = number, typed, typed.query
         self.infos = infos
         self.classes = classes(typed.equalities)
+        self.compared = [
+            [{next(iter(s.aliases)): [s] for s in (e.left, e.right)} for e in one] for one in typed.outer
+        ]
+        self.every = [*self.classes, *(c for one in self.compared for c in one)]
         self._typed: dict[str, set[str]] = {}  # what a plan calls a key, and as what it is compared
         for asked, cast in zip(typed.query.equalities, typed.equalities, strict=True):
             for before, after in ((asked.left, cast.left), (asked.right, cast.right)):
@@ -86,8 +99,13 @@ class QueryFields:
         window = self.query.input(alias).window
         return window.size if window.kind is WindowKind.TUMBLE else None
 
+    def outer_classes(self, number: int) -> list[int]:
+        """The classes of an outer join."""
+        first = len(self.classes) + sum(len(one) for one in self.compared[:number])
+        return list(range(first, first + len(self.compared[number])))
+
     def expr(self, alias: str, c: int) -> Expr:
-        return self.classes[c][alias][0]
+        return self.every[c][alias][0]
 
     def key(self, alias: str, c: int) -> str:
         """The field with the key of an alias in a class: a column, where that will do."""
@@ -129,19 +147,29 @@ class QueryFields:
 
     def implied(self, alias: str) -> tuple[str, ...]:
         """What the equalities of the query ask of a tuple by itself."""
-        present = (f"({self.value_sql(alias, c)}) IS NOT NULL" for c in self.classes_with(alias))
+        present = (f"({self.value_sql(alias, c)}) IS NOT NULL" for c in self.required(alias))
         return (*self._same(alias), *present)
 
     def _same(self, alias: str) -> tuple[str, ...]:
         found = []
-        for c in self.classes_with(alias):
-            first, *others = self.classes[c][alias]
+        for members in self.classes:
+            first, *others = members.get(alias, [Expr("")])
             found += [f"({unqualified(Expr(f'{first.sql} = {other.sql}'))})" for other in others]
         return tuple(found)
 
     def classes_with(self, alias: str) -> list[int]:
         """The classes that an alias is a member of."""
-        return [c for c in range(len(self.classes)) if alias in self.classes[c]]
+        return [c for c, members in enumerate(self.every) if alias in members]
+
+    def required(self, alias: str) -> list[int]:
+        """The classes in which a tuple of an alias must have a key: without one it is in no result."""
+        optional = {
+            c
+            for n, one in enumerate(self.query.outer)
+            if one.alias != alias or one.kind is OuterKind.FULL
+            for c in self.outer_classes(n)
+        }
+        return [c for c in self.classes_with(alias) if c not in optional]
 
     def sent(self, alias: str) -> list[str]:
         """The columns of an alias that its results bring; the others equal one of another alias."""
@@ -174,7 +202,7 @@ class QueryFields:
 
     def carrier(self, aliases: Sequence[str], c: int) -> str:
         """The alias of a joined tuple that brings the key of a class."""
-        return next(a for a in aliases if a in self.classes[c])
+        return next(a for a in aliases if a in self.every[c])
 
     def key_of(self, aliases: Sequence[str], shared: Sequence[int]) -> tuple[str, ...]:
         return tuple(self.key(self.carrier(aliases, c), c) for c in shared)

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from thalweg.compile.graph import Feed, Graph, Op, View
-from thalweg.compile.query_fields import FLAG, QueryFields
+from thalweg.compile.query_fields import FLAG, QueryFields, field_named
 from thalweg.errors import UserError
 from thalweg.plan import operators as ops
 from thalweg.plan.deployment import Deployment
-from thalweg.query.model import Expr, Query, WindowKind
+from thalweg.query.model import Expr, OuterKind, Query, WindowKind
 from thalweg.query.rename import unqualified
 from thalweg.query.tree import join_tree
 
@@ -63,6 +63,8 @@ class Reader:
                 return self._filter(operator)
             case ops.Join():
                 return self._join(operator)
+            case ops.Outer():
+                return self._outer(operator)
             case ops.Step():
                 return self._step(operator)
             case ops.Match():
@@ -214,6 +216,30 @@ class Reader:
                     self._feed(op, operator, i, port, key=self.names.key_of(own, shared))
             made.append((op, aliases))
         return self._own(*made[-1])
+
+    def _outer(self, operator: ops.Outer) -> View:
+        """The join of the results before it with one more stream, which is its last input."""
+        number, outer = next((n, o) for n, o in enumerate(self.query.outer) if o.alias == operator.stream)
+        shared = self.names.outer_classes(number)
+        last = len(operator.inputs) - 1
+        before = self._input(operator).aliases
+        aliases = (*before, outer.alias) if outer.brings else before
+        compared = tuple(field_named(a, c) for e in outer.conditions for a, c in e.columns)
+        op = self._op(
+            operator,
+            "join",
+            aliases=aliases,
+            classes=tuple(shared),
+            outer=str(outer.kind),
+            conditions=outer.conditions,
+            compared=compared,
+        )
+        for i in range(last):
+            own = self._input(operator, i).aliases
+            self._feed(op, operator, i, 0, key=self.names.key_of(own, shared), keyless=True)
+        key = self.names.key_of([outer.alias], shared)
+        self._feed(op, operator, last, 1, key=key, keyless=outer.kind is OuterKind.FULL)
+        return self._own(op, aliases)
 
     def _between(self, operator: ops.OneWay) -> tuple[View, str, list[int]]:
         """The current stream of a step, the stream it meets, and the attributes that they share."""

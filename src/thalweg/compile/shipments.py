@@ -9,7 +9,7 @@ from typing import Any
 from thalweg.compile.graph import Feed, Op
 from thalweg.compile.needs import WORD, Needs
 from thalweg.compile.ports import Ports
-from thalweg.compile.query_fields import field_of
+from thalweg.compile.query_fields import field_named
 from thalweg.compile.stages import Instance, Place, Placement
 from thalweg.operators.comparisons import Comparison, comparison
 from thalweg.operators.inlet import Inlet, Narrow
@@ -41,6 +41,7 @@ class Arrival:
     channel: str
     place: Place
     key: tuple[str, ...]
+    keyless: bool = False
 
 
 class Shipments:
@@ -127,12 +128,12 @@ class Shipments:
             routed = tuple(feed.view.field(k) for k in feed.key)
             if feed.form != "tuples":
                 routed = () if self._bits(feed) else (KEY,)
-            channel = self._arrival(shipment, place, routed)
+            channel = self._arrival(shipment, place, routed, feed.keyless)
         self.inlets[id(reader)].append(self._inlet(feed, channel, key, any_of))
 
-    def _arrival(self, shipment: Shipment, place: Place, key: tuple[str, ...]) -> str:
-        channel = shipment.outlet + "".join(f"|{k}" for k in key)
-        self.arrivals[Arrival(shipment.outlet, channel, place, key)] = None
+    def _arrival(self, shipment: Shipment, place: Place, key: tuple[str, ...], keyless: bool = False) -> str:
+        channel = shipment.outlet + "".join(f"|{k}" for k in key) + ("|NULL" if keyless else "")
+        self.arrivals[Arrival(shipment.outlet, channel, place, key, keyless)] = None
         return channel
 
     def any_of(self, shipment: Shipment) -> Flags:
@@ -198,8 +199,8 @@ class Shipments:
             return ()
         found = []
         for condition in op.query.typed.query.conditions:
-            if all(_field(alias, column) in op.needs for alias, column in condition.columns):
-                one = comparison(condition, _field, lambda name: self.needs.kind(op, name))
+            if all(field_named(alias, column) in op.needs for alias, column in condition.columns):
+                one = comparison(condition, field_named, lambda name: self.needs.kind(op, name))
                 found += [one] if one else []
         return tuple(found)
 
@@ -294,11 +295,8 @@ class Shipments:
             tumble,
             tuple(Narrow(view.field(f"{a}.{self.needs.time(names, a)}"), span) for a, span in view.narrow),
             words,
+            keyless=feed.keyless,
         )
-
-
-def _field(alias: str, column: str) -> str:
-    return f"{alias}.{field_of(column)}"
 
 
 def _identity(producer: Producer) -> Hashable:

@@ -149,7 +149,7 @@ class Placement:
         if producer.role == "relay" or names is None or own is None or len(own) != len(feed.key):
             return False
         for c, name in zip(own, feed.key, strict=True):
-            members = names.classes[c]
+            members = names.every[c]
             keys = {names.key(a, c) for a in producer.about["aliases"] if a in members}
             if view.field(name) not in keys:
                 return False

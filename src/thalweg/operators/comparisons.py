@@ -19,9 +19,10 @@ from sqlglot import exp
 from thalweg.kernel.columns import fixed_values
 from thalweg.kernel.keys import comparable, is_exact, words
 from thalweg.query.model import Expr
+from thalweg.query.shifts import shifted
 
 Operator = Literal["<", "<=", ">", ">=", "<>", "="]
-_OPERATORS: dict[type[exp.Expression], Operator] = {
+_OPERATORS: dict[type[exp.Expr], Operator] = {
     exp.LT: "<",
     exp.LTE: "<=",
     exp.GT: ">",
@@ -32,18 +33,19 @@ _OPERATORS: dict[type[exp.Expression], Operator] = {
 
 @dataclass(frozen=True)
 class Comparison:
-    """One field of a tuple compared with another."""
+    """One field of a tuple compared with another; `by` is added to the right one, if both are times."""
 
     left: str
     operator: Operator
     right: str
+    by: int = 0
 
     def holds(self, batch: pa.RecordBatch) -> np.ndarray:
         """For each tuple, whether it may hold; with NULL it does not."""
         left, right = batch.column(self.left), batch.column(self.right)
         if self.operator == "=":
             return _equal(left, right)
-        found = _DECIDE[self.operator](_values(left), _values(right))
+        found = _DECIDE[self.operator](_values(left), _values(right) + self.by)
         for column in (left, right):
             if column.null_count:
                 found &= np.asarray(column.is_valid())
@@ -57,16 +59,19 @@ def comparison(
 
     `named` gives the field of an alias's column, `kind` the type of a field.
     """
-    tree = condition.tree
+    tree = condition.tree.unnest()
     operator = _OPERATORS.get(type(tree))
-    sides = (tree.args.get("this"), tree.args.get("expression"))
-    fields = [named(s.table, s.name) for s in sides if isinstance(s, exp.Column) and s.table]
-    if operator is None or len(fields) < 2:
+    sides = [shifted(tree.args.get(name)) for name in ("this", "expression")]
+    if operator is None or sides[0] is None or sides[1] is None:
         return None
-    left, right = fields
-    kinds = kind(left), kind(right)
-    if kinds[0] == kinds[1] and pa.types.is_temporal(kinds[0]):
-        return Comparison(left, operator, right)
+    left, right = (named(s.alias, s.column) for s in sides if s is not None)
+    kinds, by = (kind(left), kind(right)), sides[1].by - sides[0].by
+    if kinds[0] == kinds[1] and (
+        pa.types.is_timestamp(kinds[0]) or (pa.types.is_temporal(kinds[0]) and not by)
+    ):
+        return Comparison(left, operator, right, by)
+    if by:
+        return None
     if all(pa.types.is_integer(k) for k in kinds) or all(pa.types.is_floating(k) for k in kinds):
         return Comparison(left, operator, right)
     return None

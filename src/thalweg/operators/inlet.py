@@ -51,6 +51,7 @@ class Inlet:
     narrow: tuple[Narrow, ...] = ()
     words: tuple[tuple[str, str], ...] = ()
     raw: bool = False
+    keyless: bool = False  # tuples with a NULL in their key come in, too
     fresh: int = 0
     upto: int | None = None
 
@@ -69,7 +70,7 @@ class Inlet:
             if not keep.all():
                 batch = batch.filter(pa.array(keep))
         if self.key:
-            batch = keyed(batch, self.key)
+            batch = keyed(batch, self.key, keyless=self.keyless)
         columns = {START: batch.column(START)}
         there = KEY in batch.schema.names  # in a join of all with all there is no key
         columns[KEY] = batch.column(KEY) if there else pa.array(np.zeros(batch.num_rows, np.int64))
@@ -105,12 +106,20 @@ class Inlet:
         return None if alias is None else Ends(alias, ends.places, ends.moments)
 
 
-def keyed(batch: pa.RecordBatch, key: tuple[str, ...]) -> pa.RecordBatch:
-    """Tuples with their key word; NULL equals nothing, so tuples with a NULL in their key are left out."""
+def keyed(batch: pa.RecordBatch, key: tuple[str, ...], *, keyless: bool = False) -> pa.RecordBatch:
+    """Tuples with their key word; NULL equals nothing, so tuples with a NULL in their key are left out.
+
+    With `keyless` they stay, all with the word 0.
+    """
+    valid: np.ndarray | None = None
     for name in key:
         if batch.column(name).null_count:
-            batch = batch.filter(batch.column(name).is_valid())
-    word = pa.array(key_words(batch, key))
+            found = np.asarray(batch.column(name).is_valid()).astype(bool)
+            valid = found if valid is None else valid & found
+    if valid is not None and not keyless:
+        batch, valid = batch.filter(pa.array(valid)), None
+    words = key_words(batch, key)
+    word = pa.array(words if valid is None else np.where(valid, words, 0))
     at = batch.schema.get_field_index(KEY)
     return batch.append_column(KEY, word) if at < 0 else batch.set_column(at, KEY, word)
 

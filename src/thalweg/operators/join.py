@@ -7,12 +7,12 @@ all other inputs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
 from thalweg.errors import UserError
-from thalweg.kernel.nway import NWayJoin, Results
+from thalweg.kernel.nway import Delta, NWayJoin, Results, others
 from thalweg.kernel.spill_files import SpillFolder
 from thalweg.kernel.window import NEVER
 from thalweg.operators.event_time import Arrived
@@ -21,6 +21,7 @@ from thalweg.operators.spec import END, KEY, START, JoinSpec
 from thalweg.operators.spilling import Overflow
 from thalweg.operators.state import Cache, Head, Page, Runtime, lower, persist, rebuild
 from thalweg.operators.tuples import delta, ints, read
+from thalweg.operators.unpaired import FAR, Unpaired
 from thalweg.wire.message import merge
 
 RESULT_BYTES = 256 << 20
@@ -58,12 +59,21 @@ class Join:
                 lower(state, spec, ends)
             fresh = [self._release(state, i, limit) for i in range(len(fresh))]
         bounds = [min(b, limit) for b in head.bounds]
+        pairs = Unpaired(spec, state.join, head.place) if spec.outer else None
+        if pairs is not None:
+            yield from pairs.keyless(fresh)
+            fresh = list(pairs.taken(fresh))
         deltas = [
             None if batch is None else delta(port, batch)
             for port, batch in zip(spec.ports, fresh, strict=True)
         ]
         bound = min(bounds)
-        if spec.limit is None:
+        if pairs is not None:
+            yield from self._outer(pairs, deltas)
+            yield from pairs.over(bounds)
+            bound = min(bound, pairs.low)
+            head.place, head.passed = pairs.place, [FAR if b >= NEVER else b for b in bounds]
+        elif spec.limit is None:
             yield from self._results((state.join, found) for found in state.join.push(deltas))
         else:
             assert folder is not None
@@ -74,7 +84,8 @@ class Join:
         yield from arrived.ends
         yield Bound(bound, arrived.wall)
         state.join.expire(bounds)
-        persist(spec, head, state, page, deltas, bounds)
+        marks = [] if pairs is None else [pairs.marks(i, others(bounds, i)) for i in range(len(bounds))]
+        persist(spec, head, state, page, deltas, bounds, marks)
         report = Report(state_rows=sum(len(w) for w in state.join.windows), state_bytes=state.nbytes)
         if spec.limit is not None:
             waiting_on_disk = {bucket: disk.rows_waiting}
@@ -82,6 +93,16 @@ class Join:
             report.add(Report(waiting=waiting_on_disk))
         yield report
         cache.give(state)
+
+    def _outer(self, pairs: Unpaired, deltas: Sequence[Delta | None]) -> Iterator[pa.RecordBatch]:
+        """The pairs of an outer join, or the tuples of a semijoin."""
+        for found in pairs.join.push(deltas):
+            if self.spec.outer == "semi":
+                yield from pairs.once(found)
+                continue
+            partners = pairs.partners(found)
+            if self.spec.outer != "anti" and len(partners):
+                yield from (self._materialise(pairs.join, part) for part in self._cut(pairs.join, partners))
 
     def _release(self, state: Runtime, i: int, limit: int) -> pa.RecordBatch | None:
         """The tuples of an input below whose time no window of rows can change any more."""

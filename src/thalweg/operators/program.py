@@ -57,13 +57,15 @@ class KeyGroup:
 class Route:
     """How a channel gets to the buckets of a key group, which knows it by the name `channel`.
 
-    `key` are the fields that make the key word; without them every bucket gets everything.
+    `key` are the fields that make the key word; without them every bucket gets everything. With `keyless`,
+    tuples with a NULL in their key go along.
     """
 
     outlet: str
     channel: str
     groups: tuple[int, ...]
     key: tuple[str, ...] = ()
+    keyless: bool = False
 
     def messages(
         self,
@@ -76,7 +78,7 @@ class Route:
         """One message for each bucket: buckets are always called together."""
         parts: Sequence[pa.RecordBatch | None] = [batch] * len(self.groups)
         if batch is not None and self.key and kind in (Kind.TUPLES, Kind.PAST):
-            batch = batch if self.key == (KEY,) else keyed(batch, self.key)
+            batch = batch if self.key == (KEY,) else keyed(batch, self.key, keyless=self.keyless)
             parts = [batch]
             if len(self.groups) > 1:
                 order, begin = split(buckets(ints(batch, KEY), len(self.groups)), len(self.groups))
@@ -187,6 +189,12 @@ class Program:
                 )
             if not isinstance(placed.spec, JoinSpec):
                 return placed
+            if placed.spec.outer:
+                raise UserError(
+                    "a memory budget is not possible with outer joins",
+                    where=placed.spec.name.split(".", 1)[0],
+                    remedy="leave the budget out",
+                )
             if placed.spec.held:
                 raise UserError(
                     "a memory budget is not possible with windows of rows",

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pydantic import PlainSerializer, PlainValidator
 
 from thalweg.kernel.window import NEVER
+from thalweg.operators.comparisons import Comparison
 
 
 def _type_to_text(kind: pa.DataType) -> str:
@@ -39,6 +40,10 @@ UNDECODED = "_undecoded"
 
 SEQ = "#seq"
 """In a window of rows: the place of a tuple in its stream."""
+
+
+PLACE = "#place"
+"""In an outer join: the number of a tuple, or its complement once the tuple has met a partner."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,8 @@ class Port:
 
     `span` is the length of its window; without one, tuples bring their ends. `open_ends` says that an end may
     be learnt later (a window of rows, or a join with one among its members). `feeds` is the number of streams
-    that come in here: the port has come as far as the last of them.
+    that come in here: the port has come as far as the last of them. `nullable` are the fields of the key, of
+    an input that an outer join keeps: a tuple with a NULL there has no partner.
     """
 
     name: str
@@ -89,6 +95,7 @@ class Port:
     verify: tuple[str, ...] = ()
     rewritten: bool = False  # stored tuples change, so the window is written whole each time
     feeds: int = 1
+    nullable: tuple[str, ...] = ()
 
     @property
     def stored(self) -> tuple[Field, ...]:
@@ -172,7 +179,10 @@ def _check_output(name: str, output: tuple[OutputField, ...], ports: tuple[Port,
 
 @dataclass(frozen=True)
 class JoinSpec:
-    """An N-way join. Its output brings the end of each result with `ends`, and its key word with `keyed`."""
+    """An N-way join. Its output brings the end of each result with `ends`, and its key word with `keyed`.
+
+    An `outer` join has two inputs. Partners must pass the comparisons `on`, too.
+    """
 
     name: str
     ports: tuple[Port, ...]
@@ -180,12 +190,21 @@ class JoinSpec:
     ends: bool = True
     keyed: bool = False
     limit: Limit | None = None
+    outer: Literal["", "left", "full", "semi", "anti"] = ""
+    on: tuple[Comparison, ...] = ()
     type: Literal["join"] = "join"
 
     def __post_init__(self) -> None:
         if len(self.ports) < 2:
             raise ValueError(f"{self.name}: a join has two inputs or more")
         _check_output(self.name, self.output, self.ports)
+        if self.outer and (len(self.ports) > 2 or self.limit is not None):
+            raise ValueError(f"{self.name}: an outer join has two inputs, and all of its windows in memory")
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """The inputs whose tuples have a place: they come out by themselves."""
+        return {"": (), "full": (0, 1)}.get(self.outer, (0,))
 
     @property
     def held(self) -> bool:
@@ -195,7 +214,7 @@ class JoinSpec:
     @property
     def waits(self) -> bool:
         """Whether results may wait for event time to pass."""
-        return self.held or (self.limit is not None and self.limit.delay > 0)
+        return self.held or bool(self.outer) or (self.limit is not None and self.limit.delay > 0)
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ from thalweg.errors import UserError
 from thalweg.kernel.columns import Allocator, FixedColumn
 from thalweg.kernel.keys import PARTS, parts
 from thalweg.kernel.nway import Delta, InputSpec, NWayJoin, others
-from thalweg.kernel.window import ANY_ORDER, NEVER
+from thalweg.kernel.window import ANY_ORDER, NEVER, Window
 from thalweg.operators.event_time import Ends, Progress
-from thalweg.operators.spec import END, KEY, SEQ, JoinSpec, Port
+from thalweg.operators.spec import END, KEY, PLACE, SEQ, JoinSpec, Port
 from thalweg.operators.tuples import batch_of, delta, ends_of, ints, tuples_in
 from thalweg.wire.message import dump, load, merge, pieces
 
@@ -166,13 +166,23 @@ class Cache(Protocol):
 
 
 class Segment(NamedTuple):
-    """An entry of the log: tuples of one input. Those of level n+1 were made from several of level n."""
+    """An entry of the log: tuples of one input. Those of level n+1 were made from several of level n.
+
+    Marks of an outer join have the number of their input and that of all inputs added up as their `port`.
+    """
 
     key: int
     port: int
     end: int  # the greatest of its tuples
     size: int
     level: int = 0
+
+
+class Marks(NamedTuple):
+    """The places of tuples of an outer join that have met a partner, and when the last of them ends."""
+
+    places: np.ndarray
+    end: int
 
 
 class Piece(NamedTuple):
@@ -204,6 +214,8 @@ class Head(Progress):
     cold: list[int] = field(default_factory=list)  # the parts of the keys that are on disk
     pieces: list[Piece] = field(default_factory=list)
     since: dict[str, int] = field(default_factory=dict)  # of a part that came back: its first segment
+    place: int = 0  # of the next tuple that an outer join keeps
+    passed: list[int] = field(default_factory=list)  # the bounds by which such tuples have come out
 
     @classmethod
     def of(cls, page: Page, ports: int) -> Head:
@@ -254,14 +266,33 @@ def rebuild(spec: JoinSpec, head: Head, page: Page, cache: Cache) -> Runtime:
         window.append(tuples.key, tuples.start, tuples.end, tuples.columns)
         window.link(window.next)
 
+    marks = []
     for segment in head.segments:
-        add(segment.port, head.in_memory(segment.key, page.fetch(segment.key)))
+        batch = head.in_memory(segment.key, page.fetch(segment.key))
+        if segment.port < len(spec.ports):
+            add(segment.port, batch)
+        else:
+            marks.append((segment.port - len(spec.ports), ints(batch, PLACE)))
+    _settle(spec, head, join, marks)
     for key, i, what in head.snapshots:
         if what == "window":
             add(i, page.fetch(key))
         else:
             state.pending[i].append(page.fetch(key))
     return state
+
+
+def _settle(spec: JoinSpec, head: Head, join: NWayJoin, marks: Sequence[tuple[int, np.ndarray]]) -> None:
+    """Mark the tuples of an outer join that have met a partner, or come out without one."""
+    for i in spec.kept:
+        window, rows = join.windows[i], join.windows[i].rows
+        if not len(rows) or spec.ports[i].open_ends:
+            continue
+        places = places_of(spec.ports[i], window).data
+        met = np.concatenate([of for port, of in marks if port == i] or [np.empty(0, np.int64)])
+        end = window.end[rows] if window.span is None else window.starts(rows) + window.span
+        done = np.isin(places[rows], met) | (end < others(head.passed, i))
+        places[rows[done]] = ~places[rows[done]]
 
 
 def persist(
@@ -271,11 +302,12 @@ def persist(
     page: Page,
     deltas: Sequence[Delta | None],
     bounds: Sequence[int],
+    marks: Sequence[Marks | None] = (),
 ) -> None:
-    """Bring the store up to date after a call."""
+    """Bring the store up to date after a call. `marks` are those of each input of an outer join."""
     alive = []
     for segment in head.segments:
-        if segment.end < others(bounds, segment.port):
+        if segment.end < others(bounds, segment.port % len(spec.ports)):
             page.remove(segment.key)
         else:
             alive.append(segment)
@@ -291,6 +323,10 @@ def persist(
         elif tuples is not None:
             log(port, head, page, i, tuples, others(bounds, i))
             _merge(head, page, i)
+        if marks and (met := marks[i]) is not None and not port.open_ends:
+            number, batch = len(spec.ports) + i, pa.record_batch([pa.array(met.places)], names=[PLACE])
+            head.segments.append(Segment(page.put(batch), number, met.end, batch.nbytes))
+            _merge(head, page, number)
         for batch in state.pending[i]:
             _write(head, page, i, "pending", batch)
     head.nonce = state.nonce = uuid.uuid4().hex
@@ -313,6 +349,13 @@ def log(port: Port, head: Head, page: Page, i: int, tuples: Delta, bound: int) -
     for part in pieces(batch_of(port, tuples), SEGMENT_BYTES):
         end = int(ends_of(port, delta(port, part)).max())
         head.segments.append(Segment(page.put(part), i, end, part.nbytes))
+
+
+def places_of(port: Port, window: Window) -> FixedColumn:
+    """The places of a window's tuples, in an outer join."""
+    found = window.columns[port.index(PLACE)]
+    assert isinstance(found, FixedColumn)
+    return found
 
 
 def _merge(head: Head, page: Page, i: int) -> None:

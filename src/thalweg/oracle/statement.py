@@ -14,7 +14,7 @@ from itertools import combinations
 from thalweg.catalog.model import Catalog, Stream
 from thalweg.oracle.inputs import quoted
 from thalweg.oracle.translate import Types, translate
-from thalweg.query.model import Equality, Expr, Input, Query, WindowKind
+from thalweg.query.model import Equality, Expr, Input, Outer, OuterKind, Query, WindowKind
 
 _FOREVER = 2**63 - 1
 
@@ -47,8 +47,23 @@ def expected_sql(query: Query, catalog: Catalog) -> str:
         for n, i in enumerate(query.inputs)
     ]
     parts.append(f"slices AS MATERIALIZED ({_slices(query)})")
-    parts += [f"i{n} AS ({_sliced(n)})" for n in range(len(query.inputs))]
+    parts += [f"i{n} AS ({_sliced(n)})" for n in range(len(query.inner))]
+    if query.outer:
+        return _outer(query, catalog, types, parts)
 
+    starts = ", ".join(f'{i}."@start"' for i in inputs.values())
+    conditions = _together(query, types, inputs)
+    time = _result_time(query, catalog, f"greatest({starts})")
+    conditions += [f"({translate(e, types, inputs, time)})" for e in query.conditions]
+    columns = [f"{translate(o.expr, types, inputs, time)} AS c{n}" for n, o in enumerate(query.outputs)]
+    return (
+        "WITH " + ",\n".join(parts) + "\nSELECT " + ", ".join(columns)
+        + "\nFROM " + ", ".join(inputs.values()) + "\nWHERE " + "\n  AND ".join(conditions)
+    )  # fmt: skip
+
+
+def _together(query: Query, types: Types, inputs: dict[str, str]) -> list[str]:
+    """What makes tuples of the inner part a result: equal keys, and a moment at which all are alive."""
     starts = ", ".join(f'{i}."@start"' for i in inputs.values())
     ends = ", ".join(f'{i}."@end"' for i in inputs.values())
     conditions = [_equality(e, types, inputs) for e in query.equalities]
@@ -58,13 +73,66 @@ def expected_sql(query: Query, catalog: Catalog) -> str:
         conditions.append(f'{one}."@start" <= {other}."@end" AND {other}."@start" <= {one}."@end"')
     conditions.append(f'i0."@slice" = greatest({starts}) // (SELECT width FROM slices)')
     conditions.append(f"greatest({starts}) <= least({ends})")
-    time = _result_time(query, catalog, starts)
-    conditions += [f"({translate(e, types, inputs, time)})" for e in query.conditions]
-    columns = [f"{translate(o.expr, types, inputs, time)} AS c{n}" for n, o in enumerate(query.outputs)]
+    return conditions
+
+
+def _outer(query: Query, catalog: Catalog, types: Types, parts: list[str]) -> str:
+    """The same with outer joins: each adds one stream to the combinations before it (l0, l1, ...).
+
+    A combination has its number, its members as structs r0, r1, ..., and the interval on which it is alive.
+    """
+    inner = {a: f"i{n}" for n, a in enumerate(query.inner)}
+    starts, ends = (", ".join(f'{i}."{name}"' for i in inner.values()) for name in ("@start", "@end"))
+    members = ", ".join(f"{i} AS r{n}" for n, i in enumerate(inner.values()))
+    parts.append(
+        f'l0 AS MATERIALIZED (SELECT row_number() OVER () AS "@n", {members}, greatest({starts}) AS "@s", '
+        f'least({ends}) AS "@e" FROM {", ".join(inner.values())} '
+        f"WHERE {' AND '.join(_together(query, types, inner))})"
+    )
+    rows = {a: f"r{n}" for n, a in enumerate(query.aliases)}
+    had = [rows[a] for a in query.inner]
+    for n, one in enumerate(query.outer):
+        new = rows[one.alias]
+        parts += _outer_step(n, new, had, one, types, rows)
+        had += [new] if one.brings else []
+    time = _result_time(query, catalog, '"@s"')
+    conditions = [f"({translate(e, types, rows, time)})" for e in query.conditions] or ["TRUE"]
+    columns = [f"{translate(o.expr, types, rows, time)} AS c{n}" for n, o in enumerate(query.outputs)]
     return (
         "WITH " + ",\n".join(parts) + "\nSELECT " + ", ".join(columns)
-        + "\nFROM " + ", ".join(inputs.values()) + "\nWHERE " + "\n  AND ".join(conditions)
+        + f"\nFROM l{len(query.outer)}\nWHERE " + "\n  AND ".join(conditions)
     )  # fmt: skip
+
+
+def _outer_step(
+    n: int, new: str, had: Sequence[str], one: Outer, types: Types, rows: dict[str, str]
+) -> list[str]:
+    """The combinations after an outer join: the pairs that match, and those of a side without a partner."""
+    before, right, pairs = f"l{n}", f"w{n}", f"m{n}"
+    conditions = [_equality(e, types, rows) for e in one.equalities]
+    conditions += [f"({translate(e, types, rows)})" for e in one.conditions]
+    conditions.append('greatest("@s", "@start") <= least("@e", "@end")')
+    own = ", ".join(had)
+    found = [
+        f'{right} AS MATERIALIZED (SELECT row_number() OVER () AS "@m", t AS {new}, "@start", "@end" '
+        f"FROM a{new[1:]} t)",
+        f'{pairs} AS MATERIALIZED (SELECT "@n", "@m", {own}, {new}, greatest("@s", "@start") AS "@s", '
+        f'least("@e", "@end") AS "@e" FROM {before}, {right} WHERE {" AND ".join(conditions)})',
+    ]
+    met = f'"@n" IN (SELECT "@n" FROM {pairs})'
+    if one.kind is OuterKind.SEMI:
+        after = f'SELECT {own}, "@s", "@e" FROM {before} WHERE {met}'
+    elif one.kind is OuterKind.ANTI:
+        after = f'SELECT {own}, "@s", "@e" FROM {before} WHERE NOT {met}'
+    else:
+        after = f'SELECT {own}, {new}, "@s", "@e" FROM {pairs} UNION ALL SELECT {own}, NULL, "@s", "@e" '
+        after += f"FROM {before} WHERE NOT {met}"
+    if one.kind is OuterKind.FULL:
+        nulls = ", ".join("NULL" for _ in had)
+        after += f' UNION ALL SELECT {nulls}, {new}, "@start", "@end" FROM {right} '
+        after += f'WHERE "@m" NOT IN (SELECT "@m" FROM {pairs})'
+    found.append(f'l{n + 1} AS MATERIALIZED (SELECT row_number() OVER () AS "@n", * FROM ({after}))')
+    return found
 
 
 def duplicates_sql(stream: Stream, relation: str, by: Sequence[str]) -> str:
@@ -134,8 +202,8 @@ def _equality(equality: Equality, types: Types, inputs: dict[str, str]) -> str:
     return translate(both, types, inputs)
 
 
-def _result_time(query: Query, catalog: Catalog, starts: str) -> str:
-    moment = f"make_timestamp(greatest({starts}))"
+def _result_time(query: Query, catalog: Catalog, start: str) -> str:
+    moment = f"make_timestamp({start})"
     streams = [catalog.streams[i.stream] for i in query.inputs]
     without_zone = all(s.columns[s.time].lower().startswith("timestamp_ntz") for s in streams)
     return moment if without_zone else f"({moment} AT TIME ZONE 'UTC')"

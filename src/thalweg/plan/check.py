@@ -123,6 +123,8 @@ class _Reader:
                 return self._split(operator)
             case ops.Join():
                 return self._join(operator)
+            case ops.Outer():
+                return self._outer(operator)
             case ops.Step():
                 return self._step(operator)
             case ops.Widen():
@@ -186,6 +188,20 @@ class _Reader:
             raise ValueError(f"operator {operator.id} does not join {', '.join(operator.streams)}")
         what = f"the inputs of {operator.id}"
         return self._common(operator, [self._united(parts, what) for parts in inputs.values()])
+
+    def _outer(self, operator: ops.Outer) -> Output:
+        """It takes whole results of all streams before it: partners are looked for among all of them."""
+        number = next((n for n, o in enumerate(self.query.outer) if o.alias == operator.stream), None)
+        if number is None or self.query.outer[number].kind != operator.join:
+            raise ValueError(f"operator {operator.id} is no outer join of the query")
+        before = self.query.outer[:number]
+        wanted = {*self.query.inner, *(o.alias for o in before if o.brings)}
+        *inputs, last = operator.inputs
+        if self._read(operator, last) != Output(frozenset([operator.stream])):
+            raise ValueError(f"operator {operator.id} reads {last}, which is not {operator.stream}")
+        self._check_whole(operator, inputs, wanted)
+        own = {operator.stream} if self.query.outer[number].brings else set()
+        return Output(frozenset(wanted | own))
 
     def _step(self, operator: ops.Step) -> Output:
         bound: dict[str, str] = {}
@@ -255,14 +271,21 @@ class _Reader:
         return Output(parts[0].aliases, left, parts[0].head)
 
     def _check_results(self, sinks: Sequence[ops.Sink]) -> None:
+        if not sinks:
+            raise ValueError("the results end nowhere")
+        absent = {one.alias for one in self.query.outer if not one.brings}
+        wanted = set(self.query.aliases) - absent
+        self._check_whole(sinks[0], [i for sink in sinks for i in sink.inputs], wanted)
+
+    def _check_whole(self, reader: ops.Operator, inputs: Sequence[str], aliases: set[str]) -> None:
+        """Whether some outputs are, together, all results of the join of some streams."""
         by_head: dict[str | None, list[Output]] = {}
-        for sink in sinks:
-            for i in sink.inputs:
-                found = self._read(sink, i)
-                if found.aliases != set(self.query.aliases):
-                    raise ValueError(f"operator {sink.id} reads {i}, which lacks streams of the query")
-                by_head.setdefault(found.head, []).append(found)
-        if set(by_head) not in ({None}, set(self.query.aliases)):
+        for i in inputs:
+            found = self._read(reader, i)
+            if found.aliases != aliases:
+                raise ValueError(f"operator {reader.id} reads {i}, which lacks streams of the query")
+            by_head.setdefault(found.head, []).append(found)
+        if set(by_head) not in ({None}, aliases):
             raise ValueError("the results are not those of all heads, each once")
         for head, parts in by_head.items():
             what = "the results" if head is None else f"the results of head {head}"

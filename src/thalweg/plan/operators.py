@@ -212,6 +212,19 @@ class Join(Operator):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Outer(Operator):
+    """An outer join of the results of its first inputs with `stream`, its last input."""
+
+    kind = "outer"
+    least_inputs = 2
+    join: str
+    stream: str
+    streams: tuple[str, ...]
+    on: On
+    conditions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class OneWay(Operator):
     """A part of the one-way join of the results of a head's sequence with one more stream."""
 
@@ -287,7 +300,8 @@ class Sink(Operator):
 
 
 KINDS: Mapping[str, type[Operator]] = {
-    one.kind: one for one in (Source, Widen, Reuse, Filter, Split, Keys, Match, Reduce, Step, Join, Sink)
+    one.kind: one
+    for one in (Source, Widen, Reuse, Filter, Split, Keys, Match, Reduce, Step, Join, Outer, Sink)
 }
 """All kinds, in the order of the data's way."""
 
@@ -311,9 +325,9 @@ def brought(operator: Operator) -> tuple[str, ...]:
 def named(operator: Operator) -> set[str]:
     """The streams that an operator's fields name."""
     found: set[str] = set()
-    if isinstance(operator, Join | Step | Keys):
+    if isinstance(operator, Join | Step | Keys | Outer):
         found.update(operator.streams)
-    if isinstance(operator, Join | Step | Helper):
+    if isinstance(operator, Join | Step | Helper | Outer):
         found.update(alias for by_alias in operator.on for alias in by_alias)
     if isinstance(operator, OneWay):
         found.update((operator.head, operator.stream))

@@ -86,10 +86,14 @@ class RunOptions:
 
     @property
     def adapts(self) -> Adapt:
-        """Who changes the plan; where nothing is said, one site does if there are several."""
+        """Who changes the plan; where nothing is said, one site does if there are several.
+
+        An outer join stays where it is: which of its tuples have met a partner is known there only.
+        """
         if self.adapt is not None:
             return self.adapt
-        return Adapt.CENTRAL if len(self.plan.sites) > 1 else Adapt.OFF
+        moves = len(self.plan.sites) > 1 and not any(q.outer for q in self.queries)
+        return Adapt.CENTRAL if moves else Adapt.OFF
 
 
 @dataclass(frozen=True)

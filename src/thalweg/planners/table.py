@@ -17,6 +17,8 @@ from thalweg.errors import UserError
 from thalweg.plan.deployment import Deployment
 from thalweg.plan.document import Plan, PlannedQuery
 from thalweg.plan.options import PlanOptions
+from thalweg.plan.outer import lone
+from thalweg.planners.search.outer import deploy_outer
 from thalweg.planners.search.partition import PARTITIONERS
 from thalweg.planners.search.problem import Found, NotApplicableError, Problem
 from thalweg.planners.search.reuse import Deployed
@@ -162,35 +164,53 @@ class Session:
             )
 
     def problem(self, query: Query) -> Problem:
-        """The planning problem of a query, with the queries deployed before it."""
-        statistics = Statistics(self.catalog)
-        equal = self.options.settings.get("width") == "equal"
-        rates = Rates.of(query, statistics, equal_width=equal)
+        """The planning problem of a query's inner part, with the queries deployed before it."""
+        asked = query.inner_part if len(query.inner) > 1 else query.as_inner
+        every = self._rates(query.as_inner)
         target = self.options.deliver_to
-        self.network.check_paths(rates.sites, target)
+        self.network.check_paths(every.sites, target)
         return Problem(
-            query, self.catalog, self.model, self.network, rates, self.deployed, target,
-            self.options.settings, self.options.limit_s,
+            asked, self.catalog, self.model, self.network, self._rates(asked) if query.outer else every,
+            self.deployed, None if query.outer else target, self.options.settings, self.options.limit_s,
+            bool(query.outer),
         )  # fmt: skip
+
+    def _rates(self, query: Query) -> Rates:
+        equal = self.options.settings.get("width") == "equal"
+        return Rates.of(query, Statistics(self.catalog), equal_width=equal)
+
+    def _found(self, query: Query, problem: Problem, plan: Plans) -> tuple[Found, Deployment]:
+        """The plan of the inner part, and that of the whole query."""
+        if len(query.inner) > 1:
+            found = plan(problem)
+        else:
+            found = Found(lone(query, self.catalog.streams[query.inputs[0].stream].site), 1)
+        if not query.outer:
+            return found, found.deployment
+        rates = self._rates(query.as_inner)
+        problem.rates.statistics.assumed.update(rates.statistics.assumed)
+        whole = deploy_outer(query, found.deployment, rates, self.network, self.options.deliver_to)
+        return found, whole
 
     def deploy(self, query: Query, chosen: Planner) -> PlannedQuery:
         """Plans a query and adds it to the deployed ones."""
         plan = chosen.plan  # loaded before the clock starts
         start = time.perf_counter()
         problem = self.problem(query)
-        found = plan(problem)
+        found, whole = self._found(query, problem, plan)
         elapsed_ms = round((time.perf_counter() - start) * 1000, 3)
-        marginal = price(found.deployment, self.network, self.model)
+        marginal = price(whole, self.network, self.model)
         if marginal == float("inf"):
             raise NotApplicableError(
                 f"{found.planner or chosen.name} ships where no path leads",
                 remedy="optimal finds what can be reached",
             )
         cost = marginal + self._reused(found.deployment)
-        self.deployed.add(query, found.deployment, problem.rates)
+        if len(query.inner) > 1:
+            self.deployed.add(problem.query, found.deployment, problem.rates)
         return PlannedQuery(
             query.name, query.text, found.planner or chosen.name, cost, marginal, found.searched, elapsed_ms,
-            tuple(problem.rates.statistics.assumed), found.deployment,
+            tuple(problem.rates.statistics.assumed), whole,
         )  # fmt: skip
 
     def _reused(self, deployment: Deployment) -> float:
@@ -212,7 +232,7 @@ def make_plan(queries: Sequence[Query], catalog: Catalog, options: PlanOptions) 
     # Joins are split once all queries are planned: reuse is the same either way.
     mode = options.settings.get("split", AUTO)
     split = (
-        replace(p, deployment=split_joins(session.problem(q), p.deployment, mode))
+        replace(p, deployment=split_joins(session.problem(q), p.deployment, mode)) if len(q.inner) > 1 else p
         for q, p in zip(queries, planned, strict=True)
     )
     return Plan(str(options.objective), tuple(split))

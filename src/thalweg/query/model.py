@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property, lru_cache
 from itertools import groupby
@@ -182,6 +182,43 @@ class Equality:
             raise ValueError(f"not an equality between two streams: {self.left.sql} = {self.right.sql}")
 
 
+class OuterKind(StrEnum):
+    """What comes out of a join beside, or in place of, the pairs that match.
+
+    LEFT: also what has no partner, with NULLs. FULL: that of both sides. SEMI: only what has a partner, once.
+    ANTI: only what has none.
+    """
+
+    LEFT = "left"
+    FULL = "full"
+    SEMI = "semi"
+    ANTI = "anti"
+
+
+@dataclass(frozen=True)
+class Outer:
+    """A join with one more stream, after the inner part of a query and the outer joins before it.
+
+    The left side of each equality reads one of the streams before, the right side the new one. `conditions`
+    are further comparisons that a partner must pass.
+    """
+
+    alias: str
+    kind: OuterKind
+    equalities: tuple[Equality, ...]
+    conditions: tuple[Expr, ...] = ()
+
+    @property
+    def brings(self) -> bool:
+        """Whether results have columns of the new stream."""
+        return self.kind in (OuterKind.LEFT, OuterKind.FULL)
+
+    @property
+    def exprs(self) -> tuple[Expr, ...]:
+        """All that it compares."""
+        return (*(side for e in self.equalities for side in (e.left, e.right)), *self.conditions)
+
+
 @dataclass(frozen=True)
 class Output:
     """A column of the result."""
@@ -192,7 +229,11 @@ class Output:
 
 @dataclass(frozen=True)
 class Query:
-    """A windowed N-way join. `conditions` are the comparisons between streams that do not connect them."""
+    """A windowed N-way join. `conditions` are the comparisons between streams that do not connect them.
+
+    The inner part comes first; `outer` joins follow, each with one more of the inputs. `equalities` are those
+    of the inner part, `conditions` hold for whole results.
+    """
 
     name: str
     text: str
@@ -200,6 +241,7 @@ class Query:
     equalities: tuple[Equality, ...]
     conditions: tuple[Expr, ...]
     outputs: tuple[Output, ...]
+    outer: tuple[Outer, ...] = ()
     where: str | None = field(default=None, compare=False)
     """Its file, or another name for it in messages."""
 
@@ -211,18 +253,55 @@ class Query:
             if twice := repeated(names):
                 raise ValueError(f"query {self.name}: two {what} are called {twice}")
         sides = [side for e in self.equalities for side in (e.left, e.right)]
-        read = [*sides, *self.conditions, *(o.expr for o in self.outputs)]
+        joined = [e for one in self.outer for e in one.exprs]
+        read = [*sides, *joined, *self.conditions, *(o.expr for o in self.outputs)]
         if unknown := sorted(frozenset().union(*(e.aliases for e in read)) - set(aliases)):
             raise ValueError(f"query {self.name}: there is no alias {', '.join(unknown)}")
         for i in self.inputs:
             if any(f.aliases - {i.alias} for f in i.filters):
                 raise ValueError(f"query {self.name}: a filter of {i.alias} reads another stream")
-        if len(parts := connected(aliases, self.equalities)) > 1:
+        if aliases[len(self.inner) :] != tuple(one.alias for one in self.outer) or not self.inner:
+            raise ValueError(f"query {self.name}: outer joins come after the inner part")
+        if len(parts := connected(self.inner, self.equalities)) > 1:
             raise ValueError(f"query {self.name}: no equality connects {' and '.join(map(str, parts))}")
 
     @cached_property
     def aliases(self) -> tuple[str, ...]:
         return tuple(i.alias for i in self.inputs)
+
+    @cached_property
+    def inner(self) -> tuple[str, ...]:
+        """The aliases of the inner part."""
+        return self.aliases[: len(self.inputs) - len(self.outer)]
+
+    @cached_property
+    def inner_part(self) -> Query:
+        """The inner part as a query of its own; it has two streams or more.
+
+        Its outputs are the columns that the rest of the query reads.
+        """
+        if not self.outer:
+            return self
+        own = set(self.inner)
+        later = [e for e in self.conditions if not e.aliases <= own]
+        read = [*later, *(e for one in self.outer for e in one.exprs), *(o.expr for o in self.outputs)]
+        columns = dict.fromkeys(c for e in read for c in e.columns if c[0] in own)
+        return Query(
+            self.name,
+            self.text,
+            self.inputs[: len(self.inner)],
+            self.equalities,
+            tuple(e for e in self.conditions if e.aliases <= own),
+            tuple(Output(f"c{n}", Expr.column(*c)) for n, c in enumerate(columns)),
+            where=self.where,
+        )
+
+    @cached_property
+    def as_inner(self) -> Query:
+        """The query with every join taken for an inner one, to estimate how many tuples match."""
+        equalities = (*self.equalities, *(e for one in self.outer for e in one.equalities))
+        conditions = (*self.conditions, *(e for one in self.outer for e in one.conditions))
+        return replace(self, equalities=equalities, conditions=conditions, outer=())
 
     @property
     def slide(self) -> int | None:
@@ -235,6 +314,11 @@ class Query:
     @cached_property
     def _by_alias(self) -> dict[str, Input]:
         return {i.alias: i for i in self.inputs}
+
+    def columns_read(self, alias: str) -> tuple[str, ...]:
+        """Those, and the columns that outer joins compare beside their keys."""
+        compared = [c for one in self.outer for e in one.conditions for c in e.columns]
+        return (*self.columns_after_join(alias), *(column for a, column in compared if a == alias))
 
     def columns_after_join(self, alias: str) -> tuple[str, ...]:
         """The columns of one input that outputs and conditions still read."""

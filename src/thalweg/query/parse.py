@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -12,9 +12,10 @@ from thalweg.names import NAMING, is_name, suggestion
 from thalweg.query.conditions import Conditions, check_key
 from thalweg.query.expressions import parse_tree, read_expression
 from thalweg.query.lexer import Lexed
-from thalweg.query.model import Expr, Input, Output, Query, connected
+from thalweg.query.model import Expr, Input, Outer, OuterKind, Output, Query, connected
 from thalweg.query.names import Scope, UnresolvedError
-from thalweg.query.statement import Span, Statement, read_statement
+from thalweg.query.outer import outer_join, outer_order
+from thalweg.query.statement import Span, Statement, StreamRef, read_statement
 from thalweg.query.windows import windows_of
 
 MOST_OUTPUTS = 10_000
@@ -66,39 +67,84 @@ def _parse(text: str, name: str, schemas: Schemas, times: Mapping[str, str], whe
         if stream in times
     }
     conditions = Conditions()
-    _using(statement, scope, conditions)
+    outer = {n: Conditions() for n, ref in enumerate(statement.streams) if ref.joined}
+    _using(statement, scope, conditions, outer)
+    for number, span in statement.on.items():
+        outer[number].add(lexed, span, scope)
+    visible = Scope(
+        {r.alias: scope.columns[r.alias] for r in statement.streams if r.joined not in ("semi", "anti")},
+        scope.merged,
+    )
     for span in statement.conditions:
-        conditions.add(lexed, span, scope)
-    outputs = _outputs(statement, scope)
-    parts = connected(scope.columns, conditions.equalities)
-    if len(parts) > 1:
-        for near in conditions.unconnecting:
-            if sum(not near.aliases.isdisjoint(part) for part in parts) > 1:
-                raise lexed.error(near.token, near.what, near.remedy)
-        shown = " and ".join(f"({', '.join(part)})" for part in parts)
-        raise lexed.error(
-            statement.streams[0].token,
-            f"no equality connects {shown}",
-            f"add one, for example {parts[0][0]}.column = {parts[1][0]}.column",
-        )
-    windows = windows_of(statement, scope, conditions, of_aliases)
+        conditions.add(lexed, span, visible)
+    outputs = _outputs(statement, visible)
+    every = Conditions(
+        [e for one in (conditions, *outer.values()) for e in one.equalities],
+        others=[e for one in (conditions, *outer.values()) for e in one.others],
+        tumbling=[e for one in (conditions, *outer.values()) for e in one.tumbling],
+    )
+    windows = windows_of(statement, scope, every, of_aliases)
+    order = outer_order(statement)
+    joins = _outer_joins(statement, order, outer, conditions)
+    inner = [ref.alias for ref in order[: len(order) - len(joins)]]
+    _check_connected(statement, inner, conditions)
+    named = {ref.alias: stream for ref, stream in zip(statement.streams, streams, strict=True)}
     return Query(
         name=name,
         text=text,
         inputs=tuple(
             Input(
                 ref.alias,
-                stream,
+                named[ref.alias],
                 windows[ref.alias],
                 tuple(conditions.filters.get(ref.alias, ())),
             )
-            for ref, stream in zip(statement.streams, streams, strict=True)
+            for ref in order
         ),
         equalities=tuple(dict.fromkeys(conditions.equalities)),
         conditions=tuple(dict.fromkeys(conditions.others)),
         outputs=outputs,
+        outer=joins,
         where=where,
     )
+
+
+def _check_connected(statement: Statement, aliases: Sequence[str], conditions: Conditions) -> None:
+    parts = connected(aliases, conditions.equalities)
+    if len(parts) == 1:
+        return
+    for near in conditions.unconnecting:
+        if sum(not near.aliases.isdisjoint(part) for part in parts) > 1:
+            raise statement.lexed.error(near.token, near.what, near.remedy)
+    shown = " and ".join(f"({', '.join(part)})" for part in parts)
+    raise statement.lexed.error(
+        statement.streams[0].token,
+        f"no equality connects {shown}",
+        f"add one, for example {parts[0][0]}.column = {parts[1][0]}.column",
+    )
+
+
+def _outer_joins(
+    statement: Statement, order: Sequence[StreamRef], found: Mapping[int, Conditions], where: Conditions
+) -> tuple[Outer, ...]:
+    """The outer joins of a query. What WHERE says of a stream that may be missing holds for whole results."""
+    joins: list[Outer] = []
+    filters: dict[str, list[Expr]] = {}
+    before = [ref.alias for ref in order[: len(order) - len(found)]]
+    for number, conditions in found.items():
+        one, own = outer_join(statement, number, before, conditions)
+        joins.append(one)
+        before.append(one.alias)
+        filters[one.alias] = own
+    full = any(one.kind is OuterKind.FULL for one in joins)
+    missing = set(before) if full else set(filters)
+    for alias in [a for a in where.filters if a in missing]:
+        where.others += where.filters.pop(alias)
+    for equality in [e for e in where.equalities if (e.left.aliases | e.right.aliases) & missing]:
+        where.equalities.remove(equality)
+        where.others.append(Expr(f"({equality.left.sql}) = ({equality.right.sql})"))
+    where.filters |= {alias: own for alias, own in filters.items() if own}
+    return tuple(joins)
 
 
 def _streams(statement: Statement, schemas: Schemas) -> list[str]:
@@ -125,7 +171,9 @@ def _streams(statement: Statement, schemas: Schemas) -> list[str]:
     return found
 
 
-def _using(statement: Statement, scope: Scope, conditions: Conditions) -> None:
+def _using(
+    statement: Statement, scope: Scope, conditions: Conditions, outer: Mapping[int, Conditions]
+) -> None:
     """USING (x) is the equality of x before and after the JOIN, and makes it one name."""
     order = [ref.alias for ref in statement.streams]
     for number, token in statement.using:
@@ -144,7 +192,7 @@ def _using(statement: Statement, scope: Scope, conditions: Conditions) -> None:
         for side in (left, right):
             index = lexed.tokens.index(token)
             check_key(lexed, (index, index + 1), side)
-        conditions.equate(left, right)
+        outer.get(number, conditions).equate(left, right)
         merged.extend(a for a in (before[0], joined) if a not in merged)
 
 

@@ -35,18 +35,9 @@ CLAUSES: Mapping[str, tuple[str, str]] = {
 }
 """First words of clauses that are refused."""
 
-_OUTER = ": an outer join"
-_NO_MATCH = "no inner join means the same; write JOIN, and find tuples without a match over the results"
-
 JOINS: Mapping[str, tuple[str, str]] = {
-    "SEMI": ("", "no inner join means the same; write JOIN, and keep each tuple once over the results"),
-    "ANTI": ("", _NO_MATCH),
     "NATURAL": ("", "name the columns: JOIN ... USING (column)"),
     "LATERAL": ("", "join streams only; explode arrays over the results"),
-    "LEFT": (_OUTER, _NO_MATCH),
-    "RIGHT": (_OUTER, _NO_MATCH),
-    "FULL": (_OUTER, _NO_MATCH),
-    "OUTER": (_OUTER, _NO_MATCH),
 }
 """Words of joins that are refused: more about each, and what to use instead. Of several the first counts."""
 

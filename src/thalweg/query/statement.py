@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NoReturn
@@ -16,7 +17,23 @@ from thalweg.query.window_syntax import read_window, read_within
 Span = tuple[int, int]
 """Tokens from the first index up to, but without, the second."""
 
-_JOIN_WORDS = frozenset({"JOIN", "INNER", "CROSS", "ASOF", *JOINS})
+_OUTER_WORDS = ("LEFT", "RIGHT", "FULL", "OUTER", "SEMI", "ANTI")
+_JOIN_WORDS = frozenset({"JOIN", "INNER", "CROSS", "ASOF", *_OUTER_WORDS, *JOINS})
+_OUTER: Mapping[tuple[str, ...], str] = {
+    (): "",
+    ("LEFT",): "left",
+    ("LEFT", "OUTER"): "left",
+    ("RIGHT",): "right",
+    ("RIGHT", "OUTER"): "right",
+    ("FULL",): "full",
+    ("FULL", "OUTER"): "full",
+    ("LEFT", "SEMI"): "semi",
+    ("SEMI",): "semi",
+    ("LEFT", "ANTI"): "anti",
+    ("ANTI",): "anti",
+}
+"""The outer joins, by their words."""
+
 _AFTER_STREAM = _JOIN_WORDS | {"ON", "USING", "WHERE"} | set(CLAUSES)
 
 
@@ -24,7 +41,8 @@ _AFTER_STREAM = _JOIN_WORDS | {"ON", "USING", "WHERE"} | set(CLAUSES)
 class StreamRef:
     """A stream of the FROM clause as it is written.
 
-    With `asof` and no window, the latest row of each key is alive.
+    With `asof` and no window, the latest row of each key is alive. `joined` is how it is joined to those
+    before it: "", or "left", "right", "full", "semi" or "anti".
     """
 
     token: Token
@@ -32,6 +50,7 @@ class StreamRef:
     alias: str
     window: Window | None
     asof: bool = False
+    joined: str = ""
 
 
 @dataclass
@@ -42,6 +61,7 @@ class Statement:
     items: list[Span] = field(default_factory=list)
     streams: list[StreamRef] = field(default_factory=list)
     conditions: list[Span] = field(default_factory=list)
+    on: dict[int, Span] = field(default_factory=dict)  # of outer joins, by the number of the joined stream
     using: list[tuple[int, Token]] = field(default_factory=list)  # number of the joined stream, column
     within: Window | None = None
 
@@ -137,22 +157,54 @@ class _Clauses:
 
     def from_(self) -> None:
         self.stream()
-        joins_open = 0
+        waiting: list[int] = []  # the joined streams whose ON has not come yet
         while self.at < self.end:
             if self.is_(TokenType.COMMA):
+                self.check_outer(waiting, "")
                 self.at += 1
                 self.stream()
             elif self.word() in _JOIN_WORDS:
-                asof = self.join_words()
-                self.stream(asof)
-                joins_open += 1
+                first = self.at
+                asof, joined = self.join_words()
+                self.check_outer(waiting, joined, self.lexed.tokens[first])
+                self.stream(asof, joined)
+                waiting.append(len(self.statement.streams) - 1)
             elif self.word() in ("ON", "USING"):
-                if not joins_open:
+                if not waiting:
                     self.fail(self.token(), f"{self.word()} without a JOIN", "use WHERE with the comma form")
-                joins_open -= 1
-                self.join_condition()
+                self.join_condition(waiting.pop())
             else:
-                return
+                break
+        self.check_outer(waiting, "", end=True)
+
+    def check_outer(
+        self, waiting: list[int], joined: str, token: Token | None = None, *, end: bool = False
+    ) -> None:
+        """Outer joins come last, each with its ON, and those that keep the new stream are of two streams."""
+        streams = self.statement.streams
+        token = token or self.lexed.at(self.at)
+        for number in waiting:
+            if streams[number].joined:
+                shown = streams[number].joined.upper()
+                self.fail(
+                    streams[number].token,
+                    f"the {shown} JOIN of {streams[number].stream!r} has no ON",
+                    "write ON and its condition right after the stream",
+                )
+        before = next((s.joined for s in streams if s.joined), "")
+        if (before in ("right", "full") and not end) or (joined in ("right", "full") and len(streams) > 1):
+            shown = (before if before in ("right", "full") else joined).upper()
+            self.fail(
+                token,
+                f"{shown} JOIN joins two streams, and no more",
+                "put the stream that is kept first, and write LEFT JOIN",
+            )
+        if before and not joined and not end:
+            self.fail(
+                token,
+                f"an inner join after a {before.upper()} JOIN is not supported",
+                "put the inner joins first",
+            )
 
     def within(self) -> None:
         """WITHIN n unit, which is the window of all streams that have none of their own."""
@@ -167,8 +219,8 @@ class _Clauses:
         number = self.lexed.at(self.at + 1)
         return self.word() == "WITHIN" and number is not None and number.token_type is TokenType.NUMBER
 
-    def join_words(self) -> bool:
-        """The words of a join, up to its stream; whether ASOF is one of them."""
+    def join_words(self) -> tuple[bool, str]:
+        """The words of a join, up to its stream: whether ASOF is one of them, and which outer join it is."""
         first, words = self.token(), []
         while self.word() in _JOIN_WORDS and self.word() != "JOIN":
             words.append(self.word())
@@ -183,12 +235,28 @@ class _Clauses:
                 self.fail(first, f"{shown} is not supported{what}", remedy)
         if not joins:
             self.fail(self.lexed.at(self.at), "JOIN was expected here")
-        return "ASOF" in words
+        kinds = tuple(w for w in words if w in _OUTER_WORDS)
+        if kinds not in _OUTER or (kinds and {"INNER", "CROSS"} & set(words)):
+            self.fail(
+                first,
+                f"{' '.join(words)} JOIN is no join",
+                "write LEFT, RIGHT, FULL, LEFT SEMI or LEFT ANTI before JOIN",
+            )
+        return "ASOF" in words, _OUTER[kinds]
 
-    def join_condition(self) -> None:
+    def join_condition(self, number: int) -> None:
+        joined = self.statement.streams[number].joined
         if self.take("ON"):
-            self.statement.conditions.append(self.expression("after ON"))
+            span = self.expression("after ON")
+            if joined:
+                self.statement.on[number] = span
+            else:
+                self.statement.conditions.append(span)
             return
+        if joined in ("right", "full"):
+            self.fail(
+                self.token(), f"USING after a {joined.upper()} JOIN is not supported", "write ON a.x = b.x"
+            )
         self.at += 1
         if not self.is_(TokenType.L_PAREN):
             self.fail(self.lexed.at(self.at), "USING needs columns in parentheses", "write USING (column)")
@@ -205,7 +273,7 @@ class _Clauses:
             self.fail(self.lexed.tokens[close], "a column's name was expected here")
         self.at = close + 1
 
-    def stream(self, asof: bool = False) -> None:
+    def stream(self, asof: bool = False, joined: str = "") -> None:
         lexed, token = self.lexed, self.lexed.at(self.at)
         if token is not None and token.token_type is TokenType.L_PAREN:
             self.fail(token, "parentheses in FROM are not supported", "list the streams with commas or JOIN")
@@ -246,7 +314,7 @@ class _Clauses:
         name = (alias or token).text
         if not name.strip() or not token.text.strip():
             self.fail(alias or token, "a name is empty")
-        self.statement.streams.append(StreamRef(token, token.text, name, window, asof))
+        self.statement.streams.append(StreamRef(token, token.text, name, window, asof, joined))
 
     def alias(self) -> Token:
         if not self.lexed.is_name(self.at) or self.word() in _AFTER_STREAM:

@@ -14,13 +14,12 @@ from typing import NoReturn
 
 from sqlglot import exp
 
-from thalweg.errors import UserError
 from thalweg.names import suggestion
 from thalweg.query.conditions import Conditions
 from thalweg.query.model import Expr, Window, WindowKind
 from thalweg.query.names import Scope
+from thalweg.query.shifts import shifted
 from thalweg.query.statement import Statement, StreamRef
-from thalweg.units import parse_duration
 
 Bound = tuple[str, str, int]
 """(a, b, d): the time of b is at most d microseconds after that of a."""
@@ -174,27 +173,7 @@ class _Windows:
 
     def _term(self, tree: exp.Expr) -> tuple[str, int] | None:
         """The stream whose time an expression is, and how much is added to it."""
-        tree = tree.unnest()
-        if isinstance(tree, exp.Column):
-            alias = tree.table
-            return (alias, 0) if self.times.get(alias, "").lower() == tree.name.lower() else None
-        if not isinstance(tree, exp.Add | exp.Sub):
+        found = shifted(tree)
+        if found is None or self.times.get(found.alias, "").lower() != found.column.lower():
             return None
-        left, right = tree.left.unnest(), tree.right.unnest()
-        if isinstance(tree, exp.Add) and isinstance(left, exp.Interval):
-            left, right = right, left
-        term, length = self._term(left), _length(right)
-        if term is None or length is None:
-            return None
-        return term[0], term[1] + (length if isinstance(tree, exp.Add) else -length)
-
-
-def _length(tree: exp.Expr) -> int | None:
-    """The microseconds of an interval such as INTERVAL 5 MINUTES; None where it has no fixed length."""
-    if not isinstance(tree, exp.Interval) or not isinstance(tree.this, exp.Literal):
-        return None
-    unit = tree.args.get("unit")
-    try:
-        return parse_duration(f"{tree.this.this} {unit.name if unit is not None else ''}")
-    except UserError:
-        return None
+        return found.alias, found.by

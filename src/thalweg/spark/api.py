@@ -80,7 +80,7 @@ def join(
                 remedy="rename an alias or a column",
             )
         seen.add(o.name.lower())
-    query = Query("join", "", inputs, equalities, (), outputs, "thalweg.join")
+    query = Query("join", "", inputs, equalities, (), outputs, where="thalweg.join")
     memory = _memory(memory_budget, spill, "thalweg.join")
     return _run(streams, query, times, {a: _for(a, lateness, "lateness") for a in aliases}, late, memory)
 

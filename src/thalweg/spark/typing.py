@@ -65,18 +65,20 @@ def typed_query(spark: SparkSession, query: Query, schemas: Mapping[str, t.Struc
 def _typed(spark: SparkSession, query: Query, schemas: Mapping[str, t.StructType]) -> TypedQuery:
     typer = Typer(spark, {i.alias: schemas[i.stream] for i in query.inputs})
     equalities = tuple(typer.typed(e) for e in query.equalities)
-    kinds = {s.sql: arrow_type(typer.type_of(s)) for e in equalities for s in (e.left, e.right)}
+    outer = tuple(tuple(typer.typed(e) for e in one.equalities) for one in query.outer)
+    every = (*equalities, *(e for one in outer for e in one))
+    kinds = {s.sql: arrow_type(typer.type_of(s)) for e in every for s in (e.left, e.right)}
     for f in (f for i in query.inputs for f in i.filters if f.aliases):
         kind = typer.type_of(f)
         if not isinstance(kind, t.BooleanType):
             raise UserError(f"{f.sql} is a {kind.simpleString()}, not a condition")
-    for condition in query.conditions:
+    for condition in (*query.conditions, *(e for one in query.outer for e in one.conditions)):
         kind = typer.type_across(condition)
         if not isinstance(kind, t.BooleanType):
             raise UserError(f"{condition.sql} is a {kind.simpleString()}, not a condition")
     for output in query.outputs:
         typer.type_across(output.expr)
-    return TypedQuery(query, equalities, kinds)
+    return TypedQuery(query, equalities, kinds, outer)
 
 
 class Typer:

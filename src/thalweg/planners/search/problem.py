@@ -35,6 +35,7 @@ class Problem:
     deliver_to: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     limit_s: float | None = None
+    outer: bool = False  # whether outer joins follow
     begun_s: float = field(default_factory=time.monotonic)
 
     def check_time(self) -> None:

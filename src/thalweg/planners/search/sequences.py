@@ -30,7 +30,7 @@ from thalweg.cost.ways import Ways, least
 from thalweg.plan import operators as ops
 from thalweg.plan.deployment import Deployment, Edge
 from thalweg.plan.one_way import METHODS, PIECES, Piece
-from thalweg.planners.search.problem import Problem
+from thalweg.planners.search.problem import NotApplicableError, Problem
 from thalweg.planners.search.tree import Builder, Built
 from thalweg.query.model import Expr
 
@@ -347,6 +347,11 @@ def _columns(exprs: Iterable[Expr]) -> str:
 
 def deploy(problem: Problem, plan: Plan) -> Deployment:
     """The deployment of a query by a sequence for each head."""
+    if problem.outer:
+        raise NotApplicableError(
+            "results of probe sequences do not say when they end, as an outer join must know",
+            remedy="choose a planner of the families tree or partitioned, such as optimal",
+        )
     builder = Sequences(StepCosts(problem))
     builder.sink([builder.sequence(head, steps) for head, steps in plan.items()])
     return builder.deployment()
