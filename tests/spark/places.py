@@ -44,6 +44,11 @@ NARROW = """SELECT a.id AS w, b.id AS x, b.ts AS at
 FROM a [RANGE 2 SECONDS], b [RANGE 3 SECONDS] WHERE a.k = b.k AND a.v <> 3 AND a.v > 1
 """
 WIDE = CHAIN.replace("a.v <> 3", "a.v <> 4")
+OUTER = """SELECT a.id AS w, b.id AS x, c.id AS y, d.id AS z, a.k, c.word, d.ts AS at, result_time
+FROM a [RANGE 5 SECONDS] JOIN b [RANGE 3 SECONDS] ON a.k = b.k
+LEFT JOIN c [RANGE 1 SECOND] ON b.word = c.word AND c.v > 1
+LEFT JOIN d [RANGE 2 SECONDS] ON c.k = d.k AND d.ts <= c.ts + INTERVAL 1 SECOND
+"""
 TWICE = """SELECT a.id AS w, e.id AS x, b.id AS y, c.id AS z, e.ts AS at, result_time
 FROM a [RANGE 4 SECONDS], a [RANGE 2 SECONDS] AS e,
 b [RANGE 3 SECONDS], c [RANGE 3 SECONDS], d [RANGE 1 SECOND]

@@ -48,6 +48,9 @@ def feeds_of(batches: int = 8) -> dict[str, Feed]:
     }
 
 
+OUTER = "SELECT a.id AS a, b.id AS b FROM a [RANGE 1 SECOND] LEFT JOIN b [RANGE 1 SECOND] ON a.k = b.k"
+
+
 @pytest.fixture(scope="module")
 def feeds():
     return feeds_of()
@@ -121,6 +124,7 @@ def test_a_budget_without_a_folder_is_refused(spark, feeds, tmp_path):
         (SQL, ("--memory-budget", "5 MB", "--spill-delay", "5"), "no unit"),
         (SQL, ("--memory-budget", "5 MB", "--spill-delay", ""), "--spill-delay"),
         (SQL.replace("RANGE 20 SECONDS", "ROWS 5"), ("--memory-budget", "5 MB"), "windows of rows"),
+        (OUTER, ("--memory-budget", "5 MB"), "outer joins"),
     ],
 )
 def test_what_can_not_have_a_budget_is_refused(tmp_path, thalweg, sql, more, said):

@@ -18,6 +18,7 @@ from .places import (
     COLUMNS,
     HALF,
     NARROW,
+    OUTER,
     STAR,
     TWICE,
     WIDE,
@@ -80,6 +81,30 @@ def test_other_windows(tmp_path, thalweg, windows, kind):
     made = place(tmp_path, sql, seed=len(windows), skewed=kind == "pmjoin")
     chosen = ("--plan", made.by_sequences("plan.json")) if kind == "mixed" else ("--planner", kind)
     check(made, thalweg, *chosen, *JITTER)
+
+
+@pytest.mark.parametrize(
+    ("planner", "at"),
+    [
+        ("optimal", "1234"),
+        pytest.param("auto", "1234", marks=pytest.mark.long),
+        pytest.param("pmjoin", "1122", marks=pytest.mark.long),
+        pytest.param("optimal", "1111", marks=pytest.mark.long),
+    ],
+)
+def test_outer_joins(tmp_path, thalweg, planner, at):
+    made = place(tmp_path, OUTER, seed=8, at={a: f"n{n}" for a, n in zip("abcd", at, strict=True)})
+    check(made, thalweg, "--planner", planner, *JITTER)
+    rows = results_of(tmp_path / "out")
+    missing = Counter((row[2] is None, row[3] is None) for row in rows)
+    assert min(missing[none] for none in [(False, False), (False, True), (True, True)]) > 10
+
+
+def test_the_plan_of_an_outer_join_can_not_change(tmp_path, thalweg):
+    made = place(tmp_path, OUTER, seed=8)
+    code, _, err = thalweg(*made.run("--adapt", "distributed"), cwd=tmp_path)
+    assert code == 2
+    assert "query q has an outer join, and the plan of an outer join can't change; leave --adapt out" in err
 
 
 @pytest.mark.long

@@ -11,20 +11,22 @@ from contextlib import suppress
 import psutil
 import pytest
 
-from .places import CHAIN, STAR, check_complete, place, unread
+from .places import CHAIN, OUTER, STAR, check_complete, place, unread
 from .test_kill import batches_of, below, kill
 
 JITTER = ("--jitter", 1)
-KINDS = ("tree", "linear", "partitioned")
+KINDS = ("tree", "linear", "partitioned", "outer")
 
 
 def made_for(kind, root, seed):
     """A place, and the arguments of its run."""
-    made = place(root, STAR if kind == "partitioned" else CHAIN, seed=seed, skewed=kind == "partitioned")
+    sql = {"partitioned": STAR, "outer": OUTER}.get(kind, CHAIN)
+    made = place(root, sql, seed=seed, skewed=kind == "partitioned")
     chosen = {
         "tree": ("--planner", "optimal"),
         "linear": ("--plan", made.by_sequences("plan.json", seed=seed)) if kind == "linear" else (),
         "partitioned": ("--planner", "pmjoin"),
+        "outer": ("--planner", "optimal"),
     }[kind]
     return made, made.run(*chosen, *JITTER)
 

@@ -91,12 +91,32 @@ QUERIES = {
         "SELECT a.id AS i, b.id AS j FROM a [UNBOUNDED], b [UNBOUNDED] "
         "WHERE a.x = b.x AND a.y = b.y AND a.z = b.z"
     ),
+    "left joins": (
+        "SELECT a.id AS i, b.id AS j, c.id AS k, d.id AS l, coalesce(c.s, 'none') AS s, result_time "
+        "FROM a [RANGE 5 SECONDS] JOIN b [RANGE 4 SECONDS] ON a.x = b.x LEFT JOIN c [RANGE 2 SECONDS] "
+        "ON c.y = b.y AND c.z > 0 LEFT JOIN d [TUMBLE 3 SECONDS] ON d.z = c.z AND d.ts <= c.ts"
+    ),
+    "full join": (
+        "SELECT a.id AS i, b.id AS j, a.ts, b.s, result_time FROM a [RANGE 2 SECONDS] "
+        "FULL JOIN b [ROWS 3] ON a.x = b.x AND a.y > 0 WHERE coalesce(a.id, b.id) < 1000000"
+    ),
+    "semi join and anti join": (
+        "SELECT a.id AS i, a.s, result_time FROM a [RANGE 2 SECONDS] LEFT SEMI JOIN b [RANGE 4 SECONDS] "
+        "ON a.x = b.x LEFT ANTI JOIN c [RANGE 0 SECONDS] ON a.y = c.y AND c.z = a.z"
+    ),
+    "as of, or none": (
+        "SELECT a.id AS i, b.id AS j, result_time FROM a ASOF LEFT JOIN b ON a.x = b.x AND a.ts >= b.ts "
+        "WHERE a.id < 1000000"
+    ),
 }
-HELD = ("rows", "rows in a tree", "slide", "latest and tumbling", "as of")
+HELD = ("rows", "rows in a tree", "slide", "latest and tumbling", "as of", *list(QUERIES)[-4:])
 
 
 def ended(feeds):
-    """The feeds with a last batch from far in the future, so that all that waited before comes out."""
+    """The feeds with a last batch from far in the future, so that all that waited before comes out.
+
+    Its tuples have no partner, and a million as number; that is known only after the end.
+    """
     far = 10_000 * SECOND
     nothing = dict.fromkeys("xyzs")
     last = {n: {"ts": far, "id": 10**6 + i, **nothing} for i, n in enumerate(feeds)}

@@ -94,13 +94,6 @@ def run(
         raise UserError("--plan can't be combined with planning options", remedy="leave them out")
     read = read_catalog(catalog)
     parsed = read_queries(queries, read)
-    if out.exists() and not out.is_dir():
-        raise UserError("this is not a folder", where=str(out), remedy="give --out a folder or a new name")
-    made = _plan(parsed, read, plan, wanted)
-    if plan is not None:
-        adapt, wanted = adapt or Adapt.OFF, _as_planned(made)
-    if adapt is Adapt.DISTRIBUTED:
-        check_for_nodes(made, str(plan))
     fixed = next((q for q in parsed if q.outer), None)
     if fixed is not None and adapt not in (None, Adapt.OFF):
         raise UserError(
@@ -108,6 +101,13 @@ def run(
             where=f"--adapt {adapt}",
             remedy="leave --adapt out",
         )
+    if out.exists() and not out.is_dir():
+        raise UserError("this is not a folder", where=str(out), remedy="give --out a folder or a new name")
+    made = _plan(parsed, read, plan, wanted)
+    if plan is not None:
+        adapt, wanted = adapt or Adapt.OFF, _as_planned(made)
+    if adapt is Adapt.DISTRIBUTED:
+        check_for_nodes(made, str(plan))
     memory = _memory(memory_budget, spill_delay)
     options = RunOptions(parsed, read, made, out, once, master, (), memory, compact, adapt, wanted)
     options = replace(options, emulated=_emulated(options, emulate, jitter))
