@@ -15,6 +15,9 @@ _MACHINE = _FULL | {errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.E
 FULL = tuple(os.strerror(code) for code in sorted(_FULL))
 """What a full disk is called."""
 
+FAILING = tuple(os.strerror(code) for code in (errno.EROFS, errno.EIO))
+"""What a disk says that has become read-only, or can't be written or read."""
+
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:

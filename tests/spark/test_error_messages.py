@@ -41,6 +41,16 @@ def test_what_a_worker_of_ours_says_is_said_as_it_is():
     assert str(in_our_words(inside, "q.sql")) == "stream a: too much; less"
 
 
+def test_a_disk_that_fails_is_not_a_damaged_checkpoint():
+    text = (
+        "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state. SQLSTATE: 58030\n"
+        "Caused by: java.io.FileNotFoundException: /x/.3.changelog.tmp (Read-only file system)\n"
+    )
+    error = in_our_words(PySparkException(text), "q.sql")
+    assert isinstance(error, RunError)
+    assert "Read-only file system; mend the disk, then run the command again" in str(error)
+
+
 def test_a_stream_that_fails_outside_a_batch():
     text = "[STREAM_FAILED] Query [id = 1] terminated with exception: no such host SQLSTATE: XXKST\n=="
     assert str(in_our_words(PySparkException(text), "q.sql")) == "q.sql: no such host"

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import re
 
 import pytest
 
 from thalweg.catalog.model import Source, Stream
-from thalweg.errors import UserError
-from thalweg.spark.streams import SourceLogs, live
+from thalweg.spark.streams import live
 
 from .feed import SECOND, Feed, catalog_yaml, written
 
@@ -66,82 +64,12 @@ def test_a_batch_with_such_a_name_is_not_published(tmp_path, thalweg, monkeypatc
     assert not list((tmp_path / "out" / "results" / "q").glob("0*"))
 
 
-def test_names_in_each_tenth_log_are_checked(tmp_path):
-    """It holds the files of its own batch, which no other log has."""
-    logs = SourceLogs(tmp_path)
-    (tmp_path / "sources" / "0").mkdir(parents=True)
-    for n, name in (("8", "plain"), ("9.compact", "b%3F")):
-        line = json.dumps({"path": f"file:///data/{name}.parquet"}, separators=(",", ":"))
-        (tmp_path / "sources" / "0" / n).write_text(f"v1\n{line}\n")
-        if n == "8":
-            logs.check()
-    with pytest.raises(UserError, match=r"b\?\.parquet: Spark takes"):
-        logs.check()
-
-
 def place_with(root):
     feeds = {name: feed(1, 2, 3) for name in "ab"}
     written(feeds, root / "data")
     (root / "catalog.yaml").write_text(catalog_yaml(feeds, options="maxFilesPerTrigger: 100"))
     (root / "q.sql").write_text("SELECT a.id FROM a [RANGE 1 DAY], b [RANGE 1 DAY] WHERE a.k = b.k")
     return ("run", "q.sql", "--catalog", "catalog.yaml", "--out", "out", "--once", "--json")
-
-
-def test_spark_forgets_files_that_are_gone_and_no_others(spark, tmp_path):
-    """Its log would have the names of all files that it has ever read, and grow for ever."""
-    folder, checkpoint, out = (tmp_path / name for name in ("data", "checkpoint", "out"))
-    folder.mkdir()
-    stream = Stream(
-        name="s",
-        site="here",
-        time="ts",
-        columns=COLUMNS,
-        source=Source(format="parquet", options={"path": str(folder), "maxFilesPerTrigger": "1"}),
-    )
-    logs = SourceLogs(checkpoint, worth=0)
-
-    def after(rows, batch):
-        rows.write.mode("overwrite").parquet(str(out / f"batch={batch}"))
-        logs.check()
-
-    def read():
-        frame = live(spark, stream)
-        query = frame.writeStream.foreachBatch(after).option("checkpointLocation", str(checkpoint)).start()
-        try:
-            query.processAllAvailable()
-        finally:
-            query.stop()
-
-    for n in range(25):
-        feed(n).write(tmp_path / "new")
-        (tmp_path / "new" / "00000.parquet").rename(folder / f"{n:02}.parquet")
-    read()
-    for n in range(20):
-        (folder / f"{n:02}.parquet").unlink()
-    for n in range(25, 40):
-        feed(n).write(tmp_path / "new")
-        (tmp_path / "new" / "00000.parquet").rename(folder / f"{n:02}.parquet")
-    read()
-    (log,) = (checkpoint / "sources" / "0").glob("39*.compact")
-    named = re.findall(r"/(\d\d)\.parquet", log.read_text())
-    assert sorted(named) == [f"{n:02}" for n in range(20, 40)]
-    read()
-    assert sorted(row.id for row in spark.read.parquet(str(out)).collect()) == list(range(40))
-
-
-def test_names_of_a_folder_that_is_empty_now_stay(tmp_path):
-    """It may be one that is not mounted."""
-    logs = SourceLogs(tmp_path, worth=0)
-    log = tmp_path / "sources" / "0" / "9.compact"
-    log.parent.mkdir(parents=True)
-    (tmp_path / "data").mkdir()
-    lines = [json.dumps({"path": f"file://{tmp_path}/data/{n}"}, separators=(",", ":")) for n in range(3)]
-    log.write_text("\n".join(["v1", *lines]))
-    logs.check()
-    assert log.read_text().splitlines() == ["v1", *lines]
-    (tmp_path / "data" / "1").touch()
-    SourceLogs(tmp_path, worth=0).check()
-    assert log.read_text().splitlines() == ["v1", lines[1]]
 
 
 def test_files_that_were_empty_are_named(tmp_path, thalweg):

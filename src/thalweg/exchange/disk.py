@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import stat
@@ -39,6 +40,20 @@ def sync(folder: Path) -> None:
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def flush(folder: Path) -> None:
+    """Wait until all that was written to the file system of a folder is on its disk."""
+    sync_one = getattr(ctypes.CDLL(None), "syncfs", None)
+    if sync_one is None:  # only Linux has it
+        os.sync()
+        return
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if sync_one(handle):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(folder))
     finally:
         os.close(handle)
 

@@ -12,7 +12,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from thalweg.errors import RunError, UserError
-from thalweg.files import FULL, unusable
+from thalweg.files import FAILING, FULL, unusable
 
 _OURS = re.compile(r"thalweg\.errors\.(UserError|RunError): (.+)")
 _FAILED = re.compile(r"^\[STREAM_FAILED\].*? terminated with exception: ", re.DOTALL)
@@ -53,6 +53,10 @@ def in_our_words(error: Exception, where: str) -> Exception:
         theirs = ours[1] == "UserError" and not full
         what = ours[2].split(" SQLSTATE: ", 1)[0].strip()
         return UserError(what) if theirs else RunError(what)
+    if failing := next((name for name in FAILING if name in text), None):
+        return RunError(
+            f"a file can't be written or read: {failing}; mend the disk, then run the command again"
+        )
     if isinstance(error, OSError) and error.filename:
         return unusable(Path(error.filename), error)
     if full:

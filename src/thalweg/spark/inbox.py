@@ -127,6 +127,7 @@ class InboxReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> None:
         self.options, self.exchanges, self.clock, self.sleep = options, exchanges, clock, sleep
         self.draining = False
+        self._committed: dict[str, int] = {}
         self._parent = os.getppid()
 
     def exchange(self, edge: str) -> Exchange:
@@ -227,8 +228,12 @@ class InboxReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     yield from (record_batch([message]) for message in found)
 
     def commit(self, end: dict[str, int]) -> None:
-        """Spark says this once a batch is in its commit log; a batch that is only planned starts after it."""
-        for edge, upto in end.items():
+        """Spark says this once a batch is in its commit log; a batch that is only planned starts after it.
+
+        The log may not be on the disk yet. That of the batch before is, so what that one has read is removed.
+        """
+        before, self._committed = self._committed, end
+        for edge, upto in before.items():
             # Control is read by every application, each in its own time.
             if self.options.alone if edge == CONTROL.name else self._leads_here(Edge.named(edge)):
                 self.exchange(edge).forget(upto)

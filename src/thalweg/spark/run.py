@@ -17,11 +17,13 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, Observation, SparkSession
 
 from thalweg.errors import RunError, Stopped, UserError
+from thalweg.exchange.disk import flush
 from thalweg.files import write_text
 from thalweg.operators.output import Report
 from thalweg.plan.options import Adapt, Progress, Reporter, RunOptions
 from thalweg.query.model import Query
 from thalweg.spark.adapting import Adapting
+from thalweg.spark.checkpoint import SourceLogs, mend
 from thalweg.spark.delays import Delays
 from thalweg.spark.error_messages import in_our_words
 from thalweg.spark.folder import Folder
@@ -31,7 +33,7 @@ from thalweg.spark.results import ResultRows, reports, result_rows, results
 from thalweg.spark.session import has_ended, session
 from thalweg.spark.session import stop as stop_session
 from thalweg.spark.sinks.parquet import ResultFiles
-from thalweg.spark.streams import SourceLogs, check_names, empty_files, kept_schema, live
+from thalweg.spark.streams import check_names, empty_files, kept_schema, live
 from thalweg.spark.tally import Tally
 
 
@@ -78,6 +80,7 @@ def _nothing_yet(options: RunOptions) -> dict[str, Any]:
 def _run(options: RunOptions, reporter: Reporter, folder: Folder, stop: _Stop) -> dict[str, Any]:
     begun = time.monotonic()
     settled = folder.open(options, partitions=0)
+    mend(folder.checkpoint)
     done = folder.metrics()
     if done is not None and done["complete"]:
         reporter.message(f"{options.out} is complete; nothing to do")
@@ -268,6 +271,7 @@ class _Run:
         for sink in self.sinks:
             sink.clear(batch)
         report, written = self._written(flow, batch)
+        flush(self.folder.own)  # what the batch has read and written, before another site can know of it
         sent = self.host.publish(batch, report)
         self.delays.sent(sent)
         self._hear_of_waiting(report)

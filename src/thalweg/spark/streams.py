@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import re
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
@@ -19,15 +16,14 @@ from pyspark.sql import types as t
 from thalweg.catalog.model import Stream
 from thalweg.compile.inputs import StreamInfo
 from thalweg.errors import UserError
-from thalweg.files import write_text
 from thalweg.operators.spec import UNDECODED
+from thalweg.spark.checkpoint import check_name
 from thalweg.spark.decode import declared, raw_schema
 from thalweg.spark.error_messages import in_our_words, reason
 from thalweg.spark.session import session
 from thalweg.spark.typing import stream_info
 
 _ANY_AGE = "36500d"
-_PATTERN = frozenset("*?[]{}\\")
 _FILES = {"parquet", "json", "csv", "orc", "text", "avro", "xml"}
 
 
@@ -83,67 +79,7 @@ def empty_files(stream: Stream) -> list[Path]:
 def check_names(stream: Stream) -> None:
     """Refuse a local source that has a file whose name Spark takes for a pattern."""
     for file in _files(stream):
-        _check_name(str(file), "rename it")
-
-
-class SourceLogs:
-    """Spark's logs of the files that sources have read: checked for names as they come, and kept short.
-
-    Spark never forgets a file, and each tenth log (N.compact) has all of them. Only files that are still
-    there can be read again, so the names of the others can go.
-    """
-
-    def __init__(self, checkpoint: Path, worth: int = 1 << 20) -> None:
-        self._logs = checkpoint / "sources"
-        self._seen: set[Path] = set()
-        self._worth = worth
-        """A log of so many bytes is looked through for names that can go."""
-        self._lengths: dict[Path, int] = {}
-        """Of the logs of a source, when they were last looked through."""
-
-    def check(self) -> None:
-        """Refuse a batch that has read a file whose name Spark takes for a pattern; shorten the logs."""
-        found = set(self._logs.glob("*/[0-9]*"))
-        for log in found - self._seen:
-            text = log.read_text()
-            for path in re.findall(r'"path":"([^"]*)"', text):
-                _check_name(unquote(path), "rename it, and start in a new folder")
-            if len(text) > max(self._worth, 2 * self._lengths.get(log.parent, 0)):
-                self._lengths[log.parent] = _shorten(log, text)
-        self._seen = found
-
-
-def _shorten(log: Path, text: str) -> int:
-    """Leave out the files of this computer that are gone; how long the log is then.
-
-    A folder without a single known file may be one that is not mounted now: its names stay. So does a log
-    with a checksum beside it, as a cluster writes it.
-    """
-    if log.with_name(f".{log.name}.crc").exists():
-        return len(text)
-    version, *lines = text.splitlines()
-    files = {line: Path(unquote(urlsplit(json.loads(line)["path"]).path)) for line in lines}
-    local = {line: file for line, file in files.items() if '"path":"file:' in line}
-    there: set[Path] = set()
-    for folder in {file.parent for file in local.values()}:
-        with contextlib.suppress(OSError):
-            there.update(folder.iterdir())
-    mounted = {file.parent for file in local.values() if file in there}
-    gone = {line for line, file in local.items() if file.parent in mounted and file not in there}
-    shorter = "\n".join([version, *(line for line in lines if line not in gone)])
-    if gone:
-        write_text(log, shorter)
-    return len(shorter)
-
-
-def _check_name(path: str, remedy: str) -> None:
-    """The characters `* ? [ ] { }` and the backslash make a name a pattern."""
-    if not _PATTERN.isdisjoint(path.rsplit("/", 1)[-1]):
-        raise UserError(
-            "Spark takes this name for a pattern, and would read other files twice",
-            where=path,
-            remedy=f"{remedy}: no * ? [ ] {{ }} or \\",
-        )
+        check_name(str(file), "rename it")
 
 
 def _files(stream: Stream) -> list[Path]:

@@ -1,0 +1,132 @@
+"""Spark's checkpoint of a run: it is mended after a power cut, its logs are checked and kept short."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shutil
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from thalweg.errors import UserError
+from thalweg.files import write_text
+
+_PATTERN = frozenset("*?[]{}\\")
+
+
+def mend(checkpoint: Path) -> None:
+    """Remove what a power cut has left half written; Spark then writes it again.
+
+    Spark does not wait for the disk. A run does so in each batch, after its tasks and before anything of it
+    goes to another site. So what can be incomplete is the commit of the last batch, or all of a batch from
+    which nobody has read anything.
+    """
+    commits = dict(_logs(checkpoint / "commits"))
+    if commits and not _whole(commits[max(commits)]):
+        commits.pop(max(commits)).unlink()
+    identity = checkpoint / "metadata"
+    if not commits and identity.exists() and not _is_json(_text(identity)):
+        shutil.rmtree(checkpoint)
+        return
+    after = max(commits, default=-1)
+    planned = [log for n, log in _logs(checkpoint / "offsets") if n > after]
+    read = [log for source in checkpoint.glob("sources/*") for n, log in _logs(source) if n > after]
+    if cut := [log for log in planned + read if not _whole(log)]:
+        for log in {*planned, *cut}:
+            log.unlink()
+    for file in checkpoint.glob("state/**/*"):
+        if file.is_file() and (not file.stat().st_size or _is_cut_snapshot(file)):
+            file.unlink()
+
+
+def _logs(folder: Path) -> Iterator[tuple[int, Path]]:
+    """Spark's logs in a folder, by batch: N, or N.compact."""
+    for file in folder.glob("[0-9]*"):
+        if (number := file.name.removesuffix(".compact")).isdecimal():
+            yield int(number), file
+
+
+def _whole(log: Path) -> bool:
+    """A log has a version and then lines of JSON, or a dash for a source that has brought nothing."""
+    version, *lines = _text(log).splitlines() or [""]
+    return version.startswith("v") and all(line == "-" or _is_json(line) for line in lines[-1:])
+
+
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8", errors="replace")
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_cut_snapshot(file: Path) -> bool:
+    """Snapshots are written beside the batches. Without one, Spark begins with the one before."""
+    return file.suffix == ".zip" and not zipfile.is_zipfile(file)
+
+
+class SourceLogs:
+    """Spark's logs of the files that sources have read: checked for names as they come, and kept short.
+
+    Spark never forgets a file, and each tenth log (N.compact) has all of them. Only files that are still
+    there can be read again, so the names of the others can go.
+    """
+
+    def __init__(self, checkpoint: Path, worth: int = 1 << 20) -> None:
+        self._logs = checkpoint / "sources"
+        self._seen: set[Path] = set()
+        self._worth = worth
+        """A log of so many bytes is looked through for names that can go."""
+        self._lengths: dict[Path, int] = {}
+        """Of the logs of a source, when they were last looked through."""
+
+    def check(self) -> None:
+        """Refuse a batch that has read a file whose name Spark takes for a pattern; shorten the logs."""
+        found = set(self._logs.glob("*/[0-9]*"))
+        for log in found - self._seen:
+            text = log.read_text()
+            for path in re.findall(r'"path":"([^"]*)"', text):
+                check_name(unquote(path), "rename it, and start in a new folder")
+            if len(text) > max(self._worth, 2 * self._lengths.get(log.parent, 0)):
+                self._lengths[log.parent] = _shorten(log, text)
+        self._seen = found
+
+
+def _shorten(log: Path, text: str) -> int:
+    """Leave out the files of this computer that are gone; how long the log is then.
+
+    A folder without a single known file may be one that is not mounted now: its names stay. So does a log
+    with a checksum beside it, as a cluster writes it.
+    """
+    if log.with_name(f".{log.name}.crc").exists():
+        return len(text)
+    version, *lines = text.splitlines()
+    files = {line: Path(unquote(urlsplit(json.loads(line)["path"]).path)) for line in lines}
+    local = {line: file for line, file in files.items() if '"path":"file:' in line}
+    there: set[Path] = set()
+    for folder in {file.parent for file in local.values()}:
+        with contextlib.suppress(OSError):
+            there.update(folder.iterdir())
+    mounted = {file.parent for file in local.values() if file in there}
+    gone = {line for line, file in local.items() if file.parent in mounted and file not in there}
+    shorter = "\n".join([version, *(line for line in lines if line not in gone)])
+    if gone:
+        write_text(log, shorter)
+    return len(shorter)
+
+
+def check_name(path: str, remedy: str) -> None:
+    """The characters `* ? [ ] { }` and the backslash make a name a pattern."""
+    if not _PATTERN.isdisjoint(path.rsplit("/", 1)[-1]):
+        raise UserError(
+            "Spark takes this name for a pattern, and would read other files twice",
+            where=path,
+            remedy=f"{remedy}: no * ? [ ] {{ }} or \\",
+        )
