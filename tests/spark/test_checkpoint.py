@@ -142,6 +142,19 @@ def test_a_checkpoint_that_was_never_on_the_disk_is_begun_again(tmp_path):
     assert not checkpoint.exists()
 
 
+@pytest.mark.parametrize("killed", ["while it plans", "before it plans"])
+def test_a_checkpoint_without_a_planned_batch_is_begun_again(tmp_path, killed):
+    """Spark writes a file under another name first. It takes one that is left for an earlier run's."""
+    checkpoint = begun(tmp_path, 1)
+    log = checkpoint / "offsets" / "0"
+    if killed == "while it plans":
+        log.rename(log.with_name(".0.f3a1.tmp"))
+    else:
+        log.unlink()
+    mend(checkpoint)
+    assert not checkpoint.exists()
+
+
 def test_damage_of_what_was_on_the_disk_is_not_hidden(tmp_path):
     """It can't be from a power cut: Spark says what it can't read."""
     checkpoint = begun(tmp_path, 3)

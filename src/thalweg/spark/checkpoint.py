@@ -18,11 +18,12 @@ _PATTERN = frozenset("*?[]{}\\")
 
 
 def mend(checkpoint: Path) -> None:
-    """Remove what a power cut has left half written; Spark then writes it again.
+    """Remove what a power cut or a kill has left half written; Spark then writes it again.
 
     Spark does not wait for the disk. A run does so in each batch, after its tasks and before anything of it
     goes to another site. So what can be incomplete is the commit of the last batch, or all of a batch from
-    which nobody has read anything.
+    which nobody has read anything. Before it plans its first batch, Spark refuses a folder in which there is
+    anything, also a file that it was writing when it was killed.
     """
     commits = dict(_logs(checkpoint / "commits"))
     if commits and not _whole(commits[max(commits)]):
@@ -37,6 +38,9 @@ def mend(checkpoint: Path) -> None:
     if cut := [log for log in planned + read if not _whole(log)]:
         for log in {*planned, *cut}:
             log.unlink()
+    if not commits and (cut or not planned):
+        shutil.rmtree(checkpoint, ignore_errors=True)
+        return
     for file in checkpoint.glob("state/**/*"):
         if file.is_file() and (not file.stat().st_size or _is_cut_snapshot(file)):
             file.unlink()
