@@ -30,6 +30,7 @@ def compiled(
     buckets: int,
     *,
     keep_late: bool = True,
+    keep: bool = False,
     plan: Deployment | None = None,
     shape: Shape | None = None,
 ) -> Compiled:
@@ -37,7 +38,14 @@ def compiled(
     plan = plan or gathered(typed.query)
     sites = dict.fromkeys(infos, plan.operators[0].site)
     return compile_plan(
-        [(typed, plan)], infos, sites, buckets=buckets, labels=labels, keep_late=keep_late, shape=shape
+        [(typed, plan)],
+        infos,
+        sites,
+        buckets=buckets,
+        labels=labels,
+        keep_late=keep_late,
+        shape=shape,
+        keep=keep,
     )
 
 
@@ -50,6 +58,7 @@ def join_of(
     shown: tuple[str, ...] = ("id",),
     columns: Mapping[str, pa.DataType] = COLUMNS,
     order: tuple[str, ...] = ("id",),
+    keep: bool = False,
     **more: int,
 ) -> Compiled:
     """A join on k of all inputs, or on the columns that are said to be equal, as alias.column."""
@@ -63,7 +72,7 @@ def join_of(
     infos = {i.stream: StreamInfo(i.stream, columns, "ts", lateness, order=order, **more) for i in inputs}
     sides = [Expr.column(*side) for pair in pairs for side in pair]
     kinds = {side.sql: columns[name] for side, (_, name) in zip(sides, itertools.chain(*pairs), strict=True)}
-    return compiled(TypedQuery(query, equalities, kinds), infos, buckets)
+    return compiled(TypedQuery(query, equalities, kinds), infos, buckets, keep=keep)
 
 
 def hosted(made: Compiled, folder: Path | None = None) -> SimulatedHost:

@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tests.operators.one_site import found as ids_of
+from tests.operators.one_site import hosted, join_of, push, ranged, rows
 from tests.operators.test_program import PLANNERS, Run, maker
 from tests.planners.examples import query
 from tests.simulate.sites_cases import (
@@ -326,6 +328,32 @@ def test_operators_that_have_ended_leave_no_tuples_in_the_store(then: str) -> No
     for store in run.host.stores.values():
         for name, said in json.loads(store[0])["of"].items():
             assert name not in old or not said["entries"]
+
+
+def test_a_join_does_not_write_what_a_keeper_beside_it_has_stored() -> None:
+    """Windows are restored from what the keeper stored, as it arrived: here two aliases filter one stream."""
+    sizes = []
+    for keep in (False, True):
+        inputs = (ranged("x", "s", size=10**6), ranged("y", "t", size=10**6), ranged("z", "s", size=10**6))
+        host = hosted(join_of(inputs, keep=keep))
+        for n in range(3):
+            ids = range(1000 * n, 1000 * n + 1000)
+            push(host, {s: rows(*((i, f"k{i}", i) for i in ids)) for s in "st"})
+            host.forget()
+        sizes.append(sum(len(value) for store in host.stores.values() for value in store.values()))
+        assert ids_of(host, "x", "y", "z") == [(i, i, i) for i in range(3000)]
+        push(host, {"t": rows(*((5000, f"k{i}", i) for i in range(3000)))})
+        assert len(ids_of(host, "x", "y", "z")) == 6000
+    assert sizes[1] < sizes[0]  # of two aliases, one entry
+
+
+def test_a_keeper_stays_while_others_restore_their_windows_from_what_it_stored() -> None:
+    made = join_of((ranged("x", "s"), ranged("y", "t")), keep=True)
+    (group,) = made.program.groups
+    keepers = {p.name for p in group.operators if isinstance(p.spec, KeepSpec)}
+    assert len(keepers) == 2
+    assert group.without(keepers) == group
+    assert not group.without({p.name for p in group.operators}).operators
 
 
 def test_a_keeper_rewrites_only_entries_whose_ends_are_learnt() -> None:

@@ -43,6 +43,15 @@ def test_close_numbers_take_half_the_bytes(spread: int, smaller: bool) -> None:
     assert load(dump(batch)).equals(batch)
 
 
+def test_columns_with_the_same_numbers_travel_once() -> None:
+    """The key word of a tuple is often one of its columns."""
+    time = pa.array(range(7, 10_007)).view(pa.timestamp("us", "UTC"))
+    number = pa.array(range(7, 10_007))
+    batch = pa.record_batch([time, number, pa.array(range(10_000)), number], names="tnoz")
+    assert load(dump(batch)).equals(batch, check_metadata=True)
+    assert len(dump(batch)) < 0.3 * batch.nbytes
+
+
 @pytest.mark.parametrize("limit", [1, 100, 1000, 10**9])
 def test_cut_messages_carry_the_same_tuples(limit: int) -> None:
     batch = pa.record_batch([pa.array(range(333)), pa.array(["x" * (i % 7) for i in range(333)])], names="ns")

@@ -19,7 +19,7 @@ from thalweg.operators.inlet import Inlet
 from thalweg.operators.join import Join
 from thalweg.operators.keeper import Keeper
 from thalweg.operators.outlet import Outlet
-from thalweg.operators.output import Bound, Late, Output, Past, Report, Results
+from thalweg.operators.output import Bound, Late, Output, Past, Report, Results, Stored
 from thalweg.operators.probe import Probe
 from thalweg.operators.program import ENDING, KeyGroup, Placed, Program, bucket_of
 from thalweg.operators.sink import Relay, Sink
@@ -35,7 +35,7 @@ from thalweg.operators.spec import (
     Spec,
     stores,
 )
-from thalweg.operators.state import Cache, Ledger, Page, Store
+from thalweg.operators.state import Arrange, Cache, Ledger, Page, Store
 from thalweg.operators.window_keys import WindowKeys
 from thalweg.wire.message import Message
 from thalweg.wire.parcel import Kind, Parcel
@@ -88,7 +88,7 @@ class _Call:
                 continue
             arrived.wall = self.wall
             ended = False
-            for out in self._operate(placed, arrived, ledger.page(placed.name)):
+            for out in self._operate(placed, arrived, ledger.page(placed.name, self._arranging(placed))):
                 if isinstance(out, Report):
                     self.report.add(out)
                 elif isinstance(out, Late):
@@ -115,6 +115,18 @@ class _Call:
             return False
         self.report.add(Report(ended=[bucket]))
         return True
+
+    def _arranging(self, placed: Placed) -> Arrange:
+        """How an operator restores what it has got from a keeper of this group, which has stored it."""
+
+        def arranged(channel: str, port: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+            (inlet,) = (i for i in placed.inlets if (i.channel, i.port) == (channel, port))
+            (outlet,) = (o for p in self.group.operators for o in p.outlets if o.channel == channel)
+            formed = outlet.formed(batch)
+            assert formed is not None
+            return inlet.arranged(formed)
+
+        return arranged
 
     def _of(self, placed: Placed) -> Arrived:
         if placed.name not in self.arrived:
@@ -176,8 +188,11 @@ class _Call:
         return (Sink(spec) if isinstance(spec, SinkSpec) else Relay(spec)).call(arrived, page)
 
     def _send(
-        self, outlet: Outlet, out: pa.RecordBatch | Bound | Ends | Past
+        self, outlet: Outlet, out: pa.RecordBatch | Stored | Bound | Ends | Past
     ) -> Iterator[Message | Shipped | Results]:
+        entry: int | None = None
+        if isinstance(out, Stored):
+            out, entry = out.batch, out.entry
         if isinstance(out, Past):
             if out.batch is None:
                 if outlet.past != "only":
@@ -197,12 +212,14 @@ class _Call:
                 payload = round(outlet.chosen(out).num_rows * outlet.width)
                 self.report.add(Report(whole={self.group.site: payload}))
         elif outlet.to == "here":
-            self._hand(outlet, out)
+            self._hand(outlet, out, entry)
         else:
             yield from self._stage(outlet, out)
 
-    def _hand(self, outlet: Outlet, out: pa.RecordBatch | Bound | Ends | Past) -> None:
-        """Give a piece of output to the operators of this group that read it."""
+    def _hand(
+        self, outlet: Outlet, out: pa.RecordBatch | Bound | Ends | Past, entry: int | None = None
+    ) -> None:
+        """Give a piece of output to the operators of this group that read it; `entry` has it in the state."""
         tuples = out.batch if isinstance(out, Past) else out
         batch = outlet.formed(tuples) if isinstance(tuples, pa.RecordBatch) else None
         for placed, inlet in self.readers.get(outlet.channel, ()):
@@ -219,7 +236,10 @@ class _Call:
                     _copy(placed, inlet, port, batch)
             elif batch is not None:
                 port.count += batch.num_rows
-                _add(port.tuples, inlet.arranged(batch))
+                arranged = inlet.arranged(batch)
+                if entry is not None and arranged.num_rows:
+                    port.stored.append((entry, outlet.channel))
+                _add(port.tuples, arranged)
 
     def _stage(self, outlet: Outlet, out: pa.RecordBatch | Bound | Ends | Past) -> Iterator[Message]:
         """Send a piece of output to key groups of a later stage."""

@@ -60,14 +60,16 @@ ENDS = pa.schema([("window", pa.string()), ("seq", pa.int64()), ("end", pa.int64
 class Arrivals:
     """What one call brings to one port.
 
-    `past` are tuples of a window that was filled before. `rest` are tuples that take no part, `aside` those
-    without a usable time.
+    `stored` are the batches of `tuples` that the state has already: their entries and channels. `past` are
+    tuples of a window that was filled before. `rest` are tuples that take no part, `aside` those without a
+    usable time.
     """
 
     tuples: list[pa.RecordBatch] = field(default_factory=list)
     past: list[pa.RecordBatch] = field(default_factory=list)
     rest: list[pa.RecordBatch] = field(default_factory=list)
     aside: list[pa.RecordBatch] = field(default_factory=list)
+    stored: list[tuple[int, str]] = field(default_factory=list)
     heard: dict[int, dict[int, int]] = field(default_factory=dict)  # the greatest bound by feed and sender
     count: int = 0
     wall: int = 0

@@ -85,7 +85,7 @@ class Join:
         yield Bound(bound, arrived.wall)
         state.join.expire(bounds)
         marks = [] if pairs is None else [pairs.marks(i, others(bounds, i)) for i in range(len(bounds))]
-        persist(spec, head, state, page, deltas, bounds, marks)
+        persist(spec, head, state, page, deltas, bounds, marks, self._stored(arrived))
         report = Report(state_rows=sum(len(w) for w in state.join.windows), state_bytes=state.nbytes)
         if spec.limit is not None:
             waiting_on_disk = {bucket: disk.rows_waiting}
@@ -93,6 +93,12 @@ class Join:
             report.add(Report(waiting=waiting_on_disk))
         yield report
         cache.give(state)
+
+    def _stored(self, arrived: Arrived) -> Sequence[Sequence[tuple[int, str]]]:
+        """The entries of the state that have all new tuples of an input, as they arrived; empty if none."""
+        if self.spec.held or self.spec.outer or self.spec.limit is not None:
+            return ()
+        return [p.stored if len(p.stored) == len(p.tuples) else () for p in arrived.ports]
 
     def _outer(self, pairs: Unpaired, deltas: Sequence[Delta | None]) -> Iterator[pa.RecordBatch]:
         """The pairs of an outer join, or the tuples of a semijoin."""

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from thalweg.kernel.window import NEVER
 from thalweg.operators.event_time import Arrived, Ends, Progress
-from thalweg.operators.output import Bound, Output, Past
+from thalweg.operators.output import Bound, Output, Past, Stored
 from thalweg.operators.spec import END, SEQ, START, KeepSpec
 from thalweg.operators.state import FAN, SEGMENT_BYTES, Page
 from thalweg.operators.tuples import ints
@@ -55,12 +55,11 @@ class Keeper:
             yield Past(spec.copy)
         for batch in own.past:
             yield Past(spec.copy, batch)
+            self._put(page, entries, batch)
         for batch in own.tuples:
             newest = max(newest, int(ints(batch, START).max()))
-            yield batch
+            yield from self._put(page, entries, batch)
         yield from arrived.ends
-        for batch in (*own.past, *own.tuples):
-            self._put(page, entries, batch)
         if arrived.ends:
             entries = self._learnt(page, entries, arrived.ends)
         progress = Progress(record.get("bounds", [-NEVER]))
@@ -89,13 +88,17 @@ class Keeper:
         found: np.ndarray = np.max(ends, axis=0)
         return found
 
-    def _put(self, page: Page, entries: list[Kept], batch: pa.RecordBatch, level: int = 0) -> None:
+    def _put(self, page: Page, entries: list[Kept], batch: pa.RecordBatch, level: int = 0) -> list[Stored]:
+        """Store tuples; returns them with their entries."""
+        stored = []
         for part in pieces(batch, SEGMENT_BYTES):
             kept = Kept(page.put(part), int(self._ends(part).max()), part.nbytes, level)
             if self.spec.rows:
                 seq = ints(part, SEQ)
                 kept = kept._replace(first=int(seq.min()), last=int(seq.max()))
             entries.append(kept)
+            stored.append(Stored(part, kept.key))
+        return stored
 
     def _expired(self, page: Page, entries: list[Kept], newest: int) -> list[Kept]:
         """What is left when all is dropped that was dead before the newest tuple.

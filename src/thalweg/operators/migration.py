@@ -102,12 +102,8 @@ def finish(program: Program, ended: Collection[str]) -> Program:
         for p in g.operators
         if p.name in program.ending and all(bucket_of(label, p.name) in ended for label in g.groups)
     }
-    if not gone:
-        return program
-    groups = tuple(
-        replace(g, operators=tuple(p for p in g.operators if p.name not in gone)) for g in program.groups
-    )
-    return _tidy(replace(program, groups=groups, ending=program.ending - gone))
+    groups = tuple(g.without(gone) for g in program.groups)
+    return _tidy(replace(program, groups=groups)) if groups != program.groups else program
 
 
 def step(

@@ -30,6 +30,14 @@ class Past:
 
 
 @dataclass(frozen=True)
+class Stored:
+    """Tuples that are an entry of the state: a reader in the same bucket need not write them again."""
+
+    batch: pa.RecordBatch
+    entry: int
+
+
+@dataclass(frozen=True)
 class Late:
     """Tuples of a stream that take no part, as they are kept; without a batch they are only counted."""
 
@@ -119,5 +127,5 @@ class Report:
         return total
 
 
-Output = pa.RecordBatch | Bound | Ends | Past | Late | Results | Report
+Output = pa.RecordBatch | Stored | Bound | Ends | Past | Late | Results | Report
 """What a call yields: tuples, progress, last moments, kept tuples; late tuples, results, counts."""

@@ -20,7 +20,7 @@ from thalweg.kernel.keys import buckets, split
 from thalweg.operators.inlet import Inlet, keyed
 from thalweg.operators.outlet import Outlet, settled
 from thalweg.operators.pack import Packing
-from thalweg.operators.spec import KEY, JoinSpec, Limit, ProbeSpec, SinkSpec, SourceSpec, Spec
+from thalweg.operators.spec import KEY, JoinSpec, KeepSpec, Limit, ProbeSpec, SinkSpec, SourceSpec, Spec
 from thalweg.operators.state import FORMAT
 from thalweg.operators.tuples import ints
 from thalweg.wire.codec import decode
@@ -51,6 +51,17 @@ class KeyGroup:
     stage: int
     groups: tuple[int, ...]
     operators: tuple[Placed, ...]
+
+    def without(self, gone: Collection[str]) -> KeyGroup:
+        """Without some operators; keepers stay while others restore windows from what these have stored."""
+        stay = [p for p in self.operators if p.name not in gone]
+        read = {i.channel for p in stay for i in p.inlets}
+        needed = [p for p in self.operators if isinstance(p.spec, KeepSpec) and not read.isdisjoint(_sent(p))]
+        return replace(self, operators=tuple(p for p in self.operators if p in stay or p in needed))
+
+
+def _sent(placed: Placed) -> Collection[str]:
+    return {o.channel for o in placed.outlets if o.to == "here"}
 
 
 @dataclass(frozen=True)
@@ -229,7 +240,9 @@ class Program:
         merged = {(g.site, g.key, g.stage, g.groups): g for g in self.groups}
         old = set()
         for group in before.groups:
-            kept = tuple(p for p in group.operators if not before._has_ended(group, p, ended))
+            kept = group.without(
+                {p.name for p in group.operators if before._has_ended(group, p, ended)}
+            ).operators
             old |= {p.name for p in kept}
             place = (group.site, group.key, group.stage, group.groups)
             now = merged.get(place, replace(group, operators=()))
@@ -256,7 +269,7 @@ class Program:
 class _File:
     """A program as it is written. One of another format is refused, as is the state that goes with it."""
 
-    format: Literal[5]
+    format: Literal[6]
     program: Program
 
 

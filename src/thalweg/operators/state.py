@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -27,7 +27,7 @@ from thalweg.operators.spec import END, KEY, PLACE, SEQ, JoinSpec, Port
 from thalweg.operators.tuples import batch_of, delta, ends_of, ints, tuples_in
 from thalweg.wire.message import dump, load, merge, pieces
 
-FORMAT: Literal[5] = 5
+FORMAT: Literal[6] = 6
 """Of programs and state. It grows when the meaning of a key word or of an entry changes."""
 
 FAN = 16
@@ -55,6 +55,10 @@ class MemoryStore(dict[int, bytes]):
         del self[key]
 
 
+Arrange = Callable[[str, int, pa.RecordBatch], pa.RecordBatch]
+"""What arrives over a channel at a port, made of tuples as they were stored by who sends them."""
+
+
 class Ledger:
     """The records of all operators of a bucket, and the numbers of their entries.
 
@@ -65,7 +69,9 @@ class Ledger:
     def __init__(self, store: Store, buckets: int | None = None) -> None:
         self._store = store
         data = store.get(0)
-        said: dict[str, Any] = {"format": FORMAT, "next": 1, "of": {}} if data is None else json.loads(data)
+        said: dict[str, Any] = {"format": FORMAT, "next": 1, "of": {}, "shared": []}
+        if data is not None:
+            said = json.loads(data)
         if said.get("format") != FORMAT:
             raise UserError(
                 "the checkpoint has the state of another version of thalweg",
@@ -79,27 +85,53 @@ class Ledger:
             )
         self._next: int = said["next"]
         self._of: dict[str, dict[str, Any]] = said["of"]
+        self._shared: dict[int, int] = dict(said["shared"])  # how many further operators have an entry
+        self._unowned: set[int] = set()  # entries that nobody has any more; they go when all have been called
 
-    def page(self, operator: str) -> Page:
-        return Page(self, self._of.setdefault(operator, {"record": {}, "entries": []}))
+    def page(self, operator: str, arranged: Arrange | None = None) -> Page:
+        return Page(self, self._of.setdefault(operator, {"record": {}, "entries": []}), arranged)
+
+    def share(self, key: int) -> None:
+        """One more operator has an entry; it stays until the last of them removes it."""
+        if key in self._unowned:  # who stored it in this call has no use for it already
+            self._unowned.remove(key)
+        else:
+            self._shared[key] = self._shared.get(key, 0) + 1
+
+    def drop(self, key: int) -> None:
+        """An operator needs an entry no more."""
+        others = self._shared.pop(key, 0)
+        if others == 0:
+            self._unowned.add(key)
+        elif others > 1:
+            self._shared[key] = others - 1
 
     def retain(self, operators: Collection[str]) -> None:
         """Forget operators that are no longer deployed."""
         for name in [n for n in self._of if n not in operators]:
             for key in self._of.pop(name)["entries"]:
-                self._store.remove(key)
+                self.drop(key)
 
     def end(self, operator: str) -> None:
         """An operator of an earlier program has put out all it will. It may never be called again."""
         for key in self._of[operator]["entries"]:
-            self._store.remove(key)
+            self.drop(key)
         self._of[operator] = {"record": {}, "entries": [], "ended": True}
 
     def has_ended(self, operator: str) -> bool:
         return "ended" in self._of.get(operator, ())
 
     def save(self) -> None:
-        said = {"format": FORMAT, "buckets": self._buckets, "next": self._next, "of": self._of}
+        for key in sorted(self._unowned):
+            self._store.remove(key)
+        self._unowned.clear()
+        said = {
+            "format": FORMAT,
+            "buckets": self._buckets,
+            "next": self._next,
+            "of": self._of,
+            "shared": list(self._shared.items()),
+        }
         self._store.put(0, json.dumps(said, separators=(",", ":")).encode())
 
 
@@ -109,6 +141,7 @@ class Page:
 
     ledger: Ledger
     _said: dict[str, Any]
+    _arranged: Arrange | None = None
 
     @property
     def record(self) -> dict[str, Any]:
@@ -130,6 +163,19 @@ class Page:
         self._said["entries"].append(key)
         return key
 
+    def share(self, key: int) -> None:
+        """Have an entry that another operator of the bucket has stored."""
+        self.ledger.share(key)
+        self._said["entries"].append(key)
+
+    def fetch_shared(self, segment: Segment) -> pa.RecordBatch:
+        """The tuples of a segment, as they arrived if another operator has stored them."""
+        batch = self.fetch(segment.key)
+        if not segment.channel:
+            return batch
+        assert self._arranged is not None
+        return self._arranged(segment.channel, segment.port, batch)
+
     def fetch(self, key: int) -> pa.RecordBatch:
         data = self.ledger._store.get(key)
         if data is None:
@@ -139,7 +185,7 @@ class Page:
         return load(data)
 
     def remove(self, key: int) -> None:
-        self.ledger._store.remove(key)
+        self.ledger.drop(key)
         self._said["entries"].remove(key)
 
 
@@ -169,6 +215,7 @@ class Segment(NamedTuple):
     """An entry of the log: tuples of one input. Those of level n+1 were made from several of level n.
 
     Marks of an outer join have the number of their input and that of all inputs added up as their `port`.
+    With a `channel`, another operator has stored the tuples, as it sends them over it.
     """
 
     key: int
@@ -176,6 +223,7 @@ class Segment(NamedTuple):
     end: int  # the greatest of its tuples
     size: int
     level: int = 0
+    channel: str = ""
 
 
 class Marks(NamedTuple):
@@ -268,7 +316,7 @@ def rebuild(spec: JoinSpec, head: Head, page: Page, cache: Cache) -> Runtime:
 
     marks = []
     for segment in head.segments:
-        batch = head.in_memory(segment.key, page.fetch(segment.key))
+        batch = head.in_memory(segment.key, page.fetch_shared(segment))
         if segment.port < len(spec.ports):
             add(segment.port, batch)
         else:
@@ -303,8 +351,12 @@ def persist(
     deltas: Sequence[Delta | None],
     bounds: Sequence[int],
     marks: Sequence[Marks | None] = (),
+    stored: Sequence[Sequence[tuple[int, str]]] = (),
 ) -> None:
-    """Bring the store up to date after a call. `marks` are those of each input of an outer join."""
+    """Bring the store up to date after a call. `marks` are those of each input of an outer join.
+
+    `stored` are the entries of each input, and their channels, if others have stored all of its tuples.
+    """
     alive = []
     for segment in head.segments:
         if segment.end < others(bounds, segment.port % len(spec.ports)):
@@ -321,7 +373,10 @@ def persist(
             window = state.join.windows[i]
             _write(head, page, i, "window", batch_of(port, tuples_in(window, window.rows)))
         elif tuples is not None:
-            log(port, head, page, i, tuples, others(bounds, i))
+            if stored and stored[i]:
+                _share(port, head, page, i, tuples, others(bounds, i), stored[i])
+            else:
+                log(port, head, page, i, tuples, others(bounds, i))
             _merge(head, page, i)
         if marks and (met := marks[i]) is not None and not port.open_ends:
             number, batch = len(spec.ports) + i, pa.record_batch([pa.array(met.places)], names=[PLACE])
@@ -351,6 +406,24 @@ def log(port: Port, head: Head, page: Page, i: int, tuples: Delta, bound: int) -
         head.segments.append(Segment(page.put(part), i, end, part.nbytes))
 
 
+def _share(
+    port: Port,
+    head: Head,
+    page: Page,
+    i: int,
+    tuples: Delta,
+    bound: int,
+    stored: Sequence[tuple[int, str]],
+) -> None:
+    """Have the entries that others have stored, if any of their tuples stays alive."""
+    end, size = int(ends_of(port, tuples).max()), batch_of(port, tuples.slice(0, 1)).nbytes * len(tuples.key)
+    if end < bound:
+        return
+    for key, channel in stored:
+        page.share(key)
+        head.segments.append(Segment(key, i, end, size // len(stored), channel=channel))
+
+
 def places_of(port: Port, window: Window) -> FixedColumn:
     """The places of a window's tuples, in an outer join."""
     found = window.columns[port.index(PLACE)]
@@ -365,7 +438,7 @@ def _merge(head: Head, page: Page, i: int) -> None:
         size = sum(s.size for s in last)
         if last[0].level != last[-1].level or size > SEGMENT_BYTES:
             return
-        batch = merge([head.in_memory(s.key, page.fetch(s.key)) for s in last])
+        batch = merge([head.in_memory(s.key, page.fetch_shared(s)) for s in last])
         for s in last:
             page.remove(s.key)
             head.segments.remove(s)

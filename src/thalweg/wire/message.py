@@ -53,20 +53,35 @@ class Message:
 
 
 _MANY = 100  # below so many values, saying how to restore them takes more than they do
-_SCHEMA, _BASES = b"schema", b"bases"  # of a narrowed batch: its schema before, and what to add to columns
+_SCHEMA, _BASES, _SAME = b"schema", b"bases", b"same"
+"""Of a narrowed batch: its schema before, what to add to columns, and which columns are as an earlier one."""
 
 
 def dump(batch: pa.RecordBatch) -> bytes:
     """A record batch as bytes that carry their own schema."""
     bases: dict[int, int] = {}
+    same: dict[int, int] = {}
     arrays = batch.columns
     for i, array in enumerate(arrays):
-        if (narrowed := _narrow(array)) is not None:
-            bases[i], arrays[i] = narrowed
+        if (narrowed := _narrow(array)) is None:
+            continue
+        base, small = narrowed
+        arrays[i] = small
+        # The word of a key is often a column's own value.
+        twin = next((j for j, b in bases.items() if b == base and arrays[j].equals(small)), None)
+        if twin is None:
+            bases[i] = base
+        else:
+            same[i] = twin
     if bases:
-        said = {_SCHEMA: batch.schema.serialize().to_pybytes(), _BASES: json.dumps(list(bases.items()))}
-        fields = [pa.field(name, a.type) for name, a in zip(batch.schema.names, arrays, strict=True)]
-        batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields, metadata=said))
+        said = {
+            _SCHEMA: batch.schema.serialize().to_pybytes(),
+            _BASES: json.dumps(list(bases.items())),
+            _SAME: json.dumps(list(same.items())),
+        }
+        kept = [i for i in range(len(arrays)) if i not in same]
+        fields = [pa.field(batch.schema.names[i], arrays[i].type) for i in kept]
+        batch = pa.RecordBatch.from_arrays([arrays[i] for i in kept], schema=pa.schema(fields, metadata=said))
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -81,11 +96,16 @@ def load(data: bytes) -> pa.RecordBatch:
     said = batch.schema.metadata
     if not said or _BASES not in said:
         return batch
-    schema, arrays = pa.ipc.read_schema(pa.py_buffer(said[_SCHEMA])), batch.columns
+    schema, there = pa.ipc.read_schema(pa.py_buffer(said[_SCHEMA])), iter(batch.columns)
+    same = dict(json.loads(said[_SAME]))
+    arrays = [None if i in same else next(there) for i in range(len(schema))]
+    wide = {}
     for i, base in json.loads(said[_BASES]):
-        wide = np.asarray(arrays[i]).astype(np.int64)
-        wide += base
-        arrays[i] = fixed_array(schema.field(i).type, wide, None)
+        wide[i] = np.asarray(arrays[i]).astype(np.int64)
+        wide[i] += base
+        arrays[i] = fixed_array(schema.field(i).type, wide[i], None)
+    for i, twin in same.items():
+        arrays[i] = fixed_array(schema.field(i).type, wide[twin], None)
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
