@@ -19,7 +19,7 @@ from thalweg.operators.inlet import Inlet
 from thalweg.operators.join import Join
 from thalweg.operators.keeper import Keeper
 from thalweg.operators.outlet import Outlet
-from thalweg.operators.output import Bound, Late, Output, Past, Report, Results, Stored
+from thalweg.operators.output import Bound, Late, Output, Past, Report, Results, Stored, Work, moments
 from thalweg.operators.probe import Probe
 from thalweg.operators.program import ENDING, KeyGroup, Placed, Program, bucket_of
 from thalweg.operators.sink import Relay, Sink
@@ -75,6 +75,7 @@ class _Call:
                 self.readers.setdefault(inlet.channel, []).append((placed, inlet))
         self.wall = 0
         self.report = Report()
+        self.times: list[pa.Array] = []  # of the results
 
     def run(self, messages: Iterable[Message]) -> Iterator[Message | Shipped | Late | Results | Report]:
         ledger = Ledger(self.bucket.store, len(self.group.groups))
@@ -88,22 +89,32 @@ class _Call:
                 continue
             arrived.wall = self.wall
             ended = False
+            came, went = sum(port.count for port in arrived.ports), 0
+            held, bound = Report(), -NEVER
             for out in self._operate(placed, arrived, ledger.page(placed.name, self._arranging(placed))):
                 if isinstance(out, Report):
-                    self.report.add(out)
+                    held.add(out)
                 elif isinstance(out, Late):
-                    self.report.add(Report(late={out.stream: out.n}))
+                    self.report.add(Report(late={out.stream: out.n}, reasons={out.stream: {**out.reasons}}))
                     yield out
                 elif isinstance(out, Results):
+                    went += out.batch.num_rows
+                    self.times.append(out.batch.column(START))
                     yield out
                 else:
+                    went += out.num_rows if isinstance(out, pa.RecordBatch) else 0
+                    bound = out.time if isinstance(out, Bound) else bound
                     if isinstance(out, Bound) and self._note(placed, out):
                         ended = True
                     for outlet in placed.outlets:
                         yield from self._send(outlet, out)
             if ended:
                 ledger.end(placed.name)
+            work = Work(came, went, held.state_rows, held.state_bytes, held.disk_bytes, bound)
+            held.work = {placed.name: work}
+            self.report.add(held)
         ledger.save()
+        self.report.moments = moments(self.times)
         yield self.report
 
     def _note(self, placed: Placed, bound: Bound) -> bool:
@@ -206,6 +217,7 @@ class _Call:
             yield from (Shipped(outlet.site, parcel) for parcel in outlet.parcels(out))
         elif outlet.to == "results":
             if isinstance(out, pa.RecordBatch) and (batch := outlet.chosen(out)).num_rows:
+                self.times.append(batch.column(START))
                 yield Results(outlet.query, batch.select([START, *outlet.fields]))
         elif outlet.to == "count":
             if isinstance(out, pa.RecordBatch):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from thalweg.observe.sketch import merged
@@ -39,11 +40,15 @@ class Stored:
 
 @dataclass(frozen=True)
 class Late:
-    """Tuples of a stream that take no part, as they are kept; without a batch they are only counted."""
+    """Tuples of a stream that take no part, as they are kept; without a batch they are only counted.
+
+    `reasons` are how many there are of each reason.
+    """
 
     stream: str
     n: int
     batch: pa.RecordBatch | None
+    reasons: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,54 @@ class Results:
 
     query: int
     batch: pa.RecordBatch
+
+
+class Work(NamedTuple):
+    """What an operator has done in a call, and what it holds after it: in windows, in memory, on disk.
+
+    `bound` is how far its output has come.
+    """
+
+    tuples_in: int
+    tuples_out: int
+    rows: int
+    memory: int
+    disk: int
+    bound: int
+
+    def plus(self, other: Work) -> Work:
+        """The work of two buckets.
+
+        >>> Work(1, 2, 3, 4, 0, 70).plus(Work(1, 0, 3, 4, 5, 60))
+        Work(tuples_in=2, tuples_out=2, rows=6, memory=8, disk=5, bound=60)
+        """
+        return Work(
+            self.tuples_in + other.tuples_in,
+            self.tuples_out + other.tuples_out,
+            self.rows + other.rows,
+            self.memory + other.memory,
+            self.disk + other.disk,
+            min(self.bound, other.bound),
+        )
+
+
+_MOMENTS, _SEEN = 16, 1024
+
+
+def moments(times: Sequence[pa.Array]) -> list[list[float]]:
+    """Some of the results' times, each with how many results it stands for.
+
+    >>> moments([pa.array([5, 7]), pa.array([6])])
+    [[5, 1.0], [6, 1.0], [7, 1.0]]
+    """
+    n = sum(map(len, times))
+    if not n:
+        return []
+    step = -(-n // _SEEN)
+    seen = np.sort(np.concatenate([np.asarray(t)[::step] for t in times]))
+    count = min(_MOMENTS, len(seen))
+    picked = seen[((np.arange(count) + 0.5) * len(seen) / count).astype(int)]
+    return [[int(time), n / count] for time in picked]
 
 
 @dataclass
@@ -69,6 +122,8 @@ class Report:
     that were put into their windows: what the papers' time is counted by.
     `unshared` are calls whose windows other processes of
     the machine can't take over, for lack of memory to share.
+    `reasons` are the late tuples by stream and reason, `work` what each operator has done, and `moments` some
+    of the results' times with the number of results that each stands for.
     """
 
     read: dict[str, int] = field(default_factory=dict)
@@ -88,6 +143,9 @@ class Report:
     probed: int = 0
     updated: int = 0
     unshared: int = 0
+    reasons: dict[str, dict[str, int]] = field(default_factory=dict)
+    work: dict[str, Work] = field(default_factory=dict)
+    moments: list[list[float]] = field(default_factory=list)
 
     def add(self, other: Report) -> None:
         """Count another report in."""
@@ -114,6 +172,13 @@ class Report:
         self.probed += other.probed
         self.updated += other.updated
         self.unshared += other.unshared
+        for stream, reasons in other.reasons.items():
+            mine = self.reasons.setdefault(stream, {})
+            for reason, n in reasons.items():
+                mine[reason] = mine.get(reason, 0) + n
+        for operator, work in other.work.items():
+            self.work[operator] = work.plus(self.work[operator]) if operator in self.work else work
+        self.moments += other.moments
 
     def to_json(self) -> str:
         return json.dumps({k: v for k, v in asdict(self).items() if v})
@@ -123,7 +188,9 @@ class Report:
         """All reports of a batch, from their JSON, as one."""
         total = cls()
         for text in texts:
-            total.add(cls(**json.loads(text)))
+            report = cls(**json.loads(text))
+            report.work = {operator: Work(*work) for operator, work in report.work.items()}
+            total.add(report)
         return total
 
 

@@ -23,6 +23,9 @@ from thalweg.operators.state import Page
 from thalweg.operators.tuples import ints, restored
 from thalweg.units import FARTHEST
 
+UNUSABLE = "no usable time"
+"""The reason where tuples are only counted, so that nothing of them is known."""
+
 PLACES = 40
 """The bits of a place below the number of the bucket: buckets that count by key share no place."""
 
@@ -43,9 +46,9 @@ class Source:
             newest = {spec.stream: max(own.bounds.values())} if own.heard else {}
             yield Report(read={spec.stream: own.count}, newest=newest)
             for part in own.aside:
-                yield Late(spec.stream, part.num_rows, self._kept(part))
+                yield self._late(part)
             for part in late:
-                yield Late(spec.stream, part.num_rows, self._kept(part, "late"))
+                yield self._late(part, "late")
             if spec.observed and own.count:
                 yield Report(sketches={spec.stream: self._sketch(own, progress.bounds[0])})
         self._advance(progress, walls, arrived)
@@ -102,31 +105,33 @@ class Source:
             sketch.update(columns, ints(batch, START), [k for k in self.spec.keys if k in columns])
         return sketch.to_json()
 
-    def _kept(self, late: pa.RecordBatch, why: str = "") -> pa.RecordBatch | None:
-        """Late tuples as they are kept, those of encoded values with the reason; None: only counted."""
-        if not self.spec.kept:
-            return None
-        arrays = [
-            late.column(f.name) if f.name in late.schema.names else restored(ints(late, f.held), f.kind)
-            for f in self.spec.kept
-        ]
-        names = [f.name for f in self.spec.kept]
-        if UNDECODED not in names:  # the time of a tuple says enough
-            return pa.record_batch(arrays, names=names)
-        reasons = (
-            pa.array([why] * late.num_rows) if why else self._reasons(dict(zip(names, arrays, strict=True)))
-        )
-        return pa.record_batch([*arrays, reasons], names=[*names, REASON])
+    def _late(self, late: pa.RecordBatch, why: str = "") -> Late:
+        """Late tuples as they are kept, those of encoded values with the reason."""
+        spec, n = self.spec, late.num_rows
+        if not spec.kept:
+            return Late(spec.stream, n, None, {why or UNUSABLE: n})
+        columns = {
+            f.name: late.column(f.name)
+            if f.name in late.schema.names
+            else restored(ints(late, f.held), f.kind)
+            for f in spec.kept
+        }
+        reasons = np.full(n, why) if why else self._reasons(columns)
+        counts = {str(r): int(m) for r, m in zip(*np.unique(reasons, return_counts=True), strict=True)}
+        if UNDECODED in columns:  # elsewhere the time of a tuple says enough
+            columns[REASON] = pa.array(reasons.tolist(), pa.string())
+        return Late(spec.stream, n, pa.record_batch([*columns.values()], names=[*columns]), counts)
 
-    def _reasons(self, columns: Mapping[str, pa.Array]) -> pa.Array:
+    def _reasons(self, columns: Mapping[str, pa.Array]) -> np.ndarray:
         """Why tuples have no usable time."""
         time = next(columns[f.name] for f in self.spec.kept if f.held == START)
         micros = np.asarray(time.view(pa.int64()).fill_null(0))
         far = (micros <= -FARTHEST) | (micros >= FARTHEST)
         found = np.where(far, "out of range", "too far ahead")
         found = np.where(np.asarray(time.is_null()), "no time", found)
-        found = np.where(np.asarray(columns[UNDECODED].is_valid()), "not decoded", found)
-        return pa.array(found.tolist(), pa.string())
+        if UNDECODED in columns:
+            found = np.where(np.asarray(columns[UNDECODED].is_valid()), "not decoded", found)
+        return found
 
     def _in_order(self, memo: Memo, batch: pa.RecordBatch | None, bound: int, base: int) -> Iterator[Output]:
         """Let go what nothing can come before any more, with its place in the stream."""

@@ -29,6 +29,7 @@ from thalweg.spark.error_messages import in_our_words
 from thalweg.spark.folder import Folder
 from thalweg.spark.late import LateFiles
 from thalweg.spark.plans import Plans, as_begun
+from thalweg.spark.recording import Recording
 from thalweg.spark.results import ResultRows, reports, result_rows, results
 from thalweg.spark.session import has_ended, session
 from thalweg.spark.session import stop as stop_session
@@ -98,6 +99,27 @@ def _run(options: RunOptions, reporter: Reporter, folder: Folder, stop: _Stop) -
             where="--memory-budget",
             remedy="name a new folder, or give one as before" if begun_with else "leave it out",
         )
+    recording = Recording.begin(options, reporter)
+    try:
+        metrics = _on_spark(options, recording, folder, stop, begun, settled)
+    except BaseException as error:
+        if stop.is_set():
+            recording.end("stopped")
+        else:
+            recording.end("failed", str(error) or type(error).__name__)
+        raise
+    recording.end("complete" if metrics["complete"] else "stopped")
+    return metrics
+
+
+def _on_spark(
+    options: RunOptions,
+    reporter: Recording,
+    folder: Folder,
+    stop: _Stop,
+    begun: float,
+    settled: dict[str, Any],
+) -> dict[str, Any]:
     reporter.starting()
     spark = session(options.master, folder.own / "spark.log")
     try:
@@ -122,7 +144,7 @@ class _Changed(Exception):  # noqa: N818 (no error)
 @dataclass
 class _Run:
     options: RunOptions
-    reporter: Reporter
+    reporter: Recording
     folder: Folder
     spark: SparkSession
     stop: _Stop
@@ -286,7 +308,9 @@ class _Run:
             self.adapting.after(batch, tally, report.sketches, delays)
         for sink in self.sinks:
             sink.tidy(batch)
-        self._report(tally, report, time.monotonic() - begun)
+        seconds, program = time.monotonic() - begun, self.host.programs.at(batch)
+        self.reporter.after(tally, report, program, seconds, delays, self._changes)
+        self._report(tally, report, seconds)
 
     def _written(self, flow: DataFrame, batch: int) -> tuple[Report, dict[str, int]]:
         """Run a batch and write its results: the operators' report, and the number of results by query."""
@@ -335,13 +359,17 @@ class _Run:
             )
         )
 
+    @property
+    def _changes(self) -> int:
+        return 0 if self.adapting is None else self.adapting.history.changes
+
     def _save(self, tally: Tally, *, complete: bool) -> dict[str, Any]:
         metrics = {
             **tally.rows(self.schemas, (plan.query.name for plan in self.host.results)),
             "shipped": [s.to_json() for s in tally.shipped],
             **({"central_payload_bytes": tally.central} if tally.totals.whole else {}),
             **({"windows": tally.windows} if self.options.memory is not None else {}),
-            "plan_changes": 0 if self.adapting is None else self.adapting.history.changes,
+            "plan_changes": self._changes,
             "elapsed_s": round(self.earlier_s + time.monotonic() - self.begun, 3),
             "batches": tally.batch + 1,
             "complete": complete,
