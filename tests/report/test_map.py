@@ -1,19 +1,25 @@
 """Pictures of plans: files that can be opened, with everything named in them."""
 
 import xml.etree.ElementTree as ET
+from itertools import combinations, permutations
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from tests.planners.examples import catalog, links, pmjoin_1, pmjoin_2, query, stream
+from thalweg.catalog import load
 from thalweg.errors import UserError
 from thalweg.plan.deployment import Deployment, Edge
 from thalweg.plan.document import Plan, PlannedQuery
 from thalweg.plan.operators import Sink, Source
 from thalweg.plan.options import Objective, PlanOptions
 from thalweg.planners.table import make_plan
+from thalweg.query import parse
 from thalweg.report import map as map_
-from thalweg.report.layout import positions
+from thalweg.report.layout import Box, label, place, positions, room, route
+from thalweg.report.texts import Line, Shipped, amount, lines_of, shipped_by
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -141,3 +147,57 @@ def test_in_a_large_network_only_sites_that_take_part_are_drawn(tmp_path):
     assert len(said & set(names)) == map_.MOST_SITES
     assert "11 sites are not drawn" in said
     assert not [t for t in said if t.startswith("s69: ")], "so many labels can't be read"
+
+
+AIRPORT = Path(__file__).parents[2] / "docs/examples"
+
+
+def rectangles(drawing):
+    """All boxes and labels, as (centre, half the size)."""
+    yield from ((b.centre, b.half) for b in drawing.boxes.values())
+    yield from ((a.at, a.half) for a in drawing.arrows if a.at is not None)
+
+
+def assert_nothing_overlaps(drawing):
+    for (a, half), (b, other) in combinations(rectangles(drawing), 2):
+        assert (np.abs(a - b) >= half + other).any()
+
+
+def drawn(plan, known):
+    return map_.laid_out(plan, known, shipped_by(plan), lines_of(plan), [("title", None)], amount)
+
+
+def test_labels_of_several_shipments_between_close_sites_lie_apart():
+    known = load(AIRPORT / "airport.yaml")
+    queries = [
+        parse((AIRPORT / f"{name}.sql").read_text(), name=name, schemas=known.schemas, times=known.times)
+        for name in ("terminal", "gate")
+    ]
+    made = drawn(make_plan(queries, known, PlanOptions("linear-optimal")), known)
+    assert len(made.arrows) > 5
+    assert_nothing_overlaps(made)
+
+
+@pytest.mark.parametrize("n", [2, 3, 7, 12])
+def test_labels_have_room_in_any_network(n):
+    """Shipments between all sites, both ways, with long labels and ten operators at each site."""
+    names, lines = [f"n{i}" for i in range(n)], tuple(Line("join", f"join s1, s2 {k}") for k in range(10))
+    known = catalog([stream("s1", "n0", {})], names)
+    boxes = {name: Box(name, lines, True) for name in names}
+    pairs = list(permutations(boxes, 2))[: map_.MOST_LABELS]
+    shipped = [Shipped(a, b, 0, 10.0, ("keys of s1, s2, s3: 12.34 kB/s",) * 3) for a, b in pairs]
+    place(list(boxes.values()), known, room(shipped))
+    arrows = route(shipped, boxes)
+    label(arrows, boxes.values())
+    assert_nothing_overlaps(SimpleNamespace(boxes=boxes, arrows=arrows))
+
+
+def test_a_label_without_a_place_stands_aside():
+    """Two sites side by side, with no room between them."""
+    boxes = {name: Box(name, (Line("join", "join a, b"),), True) for name in ("n1", "n2")}
+    boxes["n2"].centre = np.array([2 * boxes["n1"].half[0] + 0.1, 0.0])
+    shipped = [Shipped("n1", "n2", n, 10.0, ("a, b: 12.34 kB/s",) * 3) for n in range(8)]
+    arrows = route(shipped, boxes)
+    label(arrows, boxes.values())
+    assert_nothing_overlaps(SimpleNamespace(boxes=boxes, arrows=arrows))
+    assert any(a.lead is not None for a in arrows)

@@ -15,7 +15,19 @@ from thalweg.catalog.model import Catalog
 from thalweg.cost.keys import Floats
 from thalweg.cost.objectives import MODELS
 from thalweg.plan.document import Plan
-from thalweg.report.layout import LABEL_FONT, LINE, LIST_FONT, Arrow, Box, label, place, route, text_width
+from thalweg.report.layout import (
+    LABEL_FONT,
+    LINE,
+    LIST_FONT,
+    Arrow,
+    Box,
+    bounds,
+    label,
+    place,
+    room,
+    route,
+    text_width,
+)
 from thalweg.report.texts import MOST_COLOURS, Line, Shipped, amount, lines_of, number, shipped_by
 
 if TYPE_CHECKING:
@@ -62,9 +74,11 @@ def laid_out(
     """A drawing of the shipments between the sites of a plan; `said` formats an amount."""
     sites = _sites(plan, catalog, shipped)
     boxes = {s: Box(s, tuple(lines.get(s, ())), s in lines or len(sites) <= FEW_SITES) for s in sites}
-    place(list(boxes.values()), catalog)
-    arrows = route((s for s in shipped if s.source in boxes and s.target in boxes), boxes)
-    if len(arrows) <= MOST_LABELS:
+    drawn = [s for s in shipped if s.source in boxes and s.target in boxes]
+    labelled = len(drawn) <= MOST_LABELS
+    place(list(boxes.values()), catalog, room(drawn) if labelled else None)
+    arrows = route(drawn, boxes)
+    if labelled:
         label(arrows, boxes.values())
     left_out = len({s for q in plan.queries for s in q.deployment.sites} - boxes.keys())
     return Drawing(catalog, boxes, arrows, left_out, tuple(titles), said, tuple(bars))
@@ -134,7 +148,7 @@ class Drawing:
     @cached_property
     def _corners(self) -> tuple[Floats, Floats]:
         """The lower left corner, and the size of all."""
-        low, high = self._bounds()
+        low, high = bounds(self.boxes.values(), self.arrows)
         wide = max(high[0] - low[0], *(text_width(t, _TITLE_FONT, bold=True) for t, _ in self.titles), 4.0)
         low[0] -= (wide - (high[0] - low[0])) / 2
         top = len(self.titles) * _TITLE_FONT * 1.5 / 72 + 0.12
@@ -188,13 +202,6 @@ class Drawing:
             x = at[0] + width + 0.08
             axes.text(x, y + 0.35 * _BAR, self._bar_text(*bar), fontsize=LIST_FONT, va="center")
 
-    def _bounds(self) -> tuple[Floats, Floats]:
-        corners = [b.centre + s * b.half for b in self.boxes.values() for s in (-1, 1)]
-        corners += [a.at + s * a.half for a in self.arrows if a.at is not None for s in (-1, 1)]
-        corners += [p for a in self.arrows for p in a.curve]
-        points = np.array(corners)
-        return points.min(axis=0), points.max(axis=0)
-
     def _links(self, axes: Any) -> None:
         """The links themselves, faintly, where the catalog names all of them."""
         if self.catalog.links.default is not None:
@@ -233,6 +240,9 @@ def _arrow(axes: Any, arrow: Arrow, width: float) -> None:
     # A white rim, outside the arrow, keeps it apart from the wider ones that it crosses.
     axes.add_patch(Polygon(outline, facecolor="white", edgecolor="white", linewidth=1.8, zorder=2))
     axes.add_patch(Polygon(outline, facecolor=colour, edgecolor="none", zorder=2))
+    if arrow.at is not None and arrow.lead is not None:
+        ends = np.array([arrow.at, arrow.lead])
+        axes.plot(*ends.T, color="#888888", linewidth=0.6, zorder=2)
     if arrow.at is not None:
         axes.text(
             *arrow.at, "\n".join(arrow.shipped.label), fontsize=LABEL_FONT, ha="center", va="center",
