@@ -1,7 +1,7 @@
 # Each target is enough on a fresh checkout: what it needs is set up first. `make` alone lists them.
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help setup demo test test-long fuzz lint bench bench-peers clean
+.PHONY: help setup demo test test-long test-page fuzz lint bench bench-peers clean
 
 PYTHON := .venv/bin/python
 # What the planners measure of this machine stays in the checkout.
@@ -11,6 +11,7 @@ help:
 	@echo "make demo         join three live streams at three sites on Spark, check the results, draw a picture"
 	@echo "make test         the tests that take minutes"
 	@echo "make test-long    all tests: many kills, large random sweeps"
+	@echo "make test-page    the live page in Chromium; as root it installs Debian's package if it is missing"
 	@echo "make fuzz         look for input that makes a reader fail, MINUTES=10 unless given"
 	@echo "make lint         the linters and the type checker"
 	@echo "make setup        only create .venv with what the others need"
@@ -33,6 +34,12 @@ test: setup
 
 test-long: setup
 	@$(PYTEST) --dist worksteal -m "long or not long"
+
+# PICTURES is a folder for the pictures in the documentation.
+PICTURES :=
+test-page: setup
+	@tools/chromium.sh
+	@THALWEG_PICTURES="$(PICTURES)" $(PYTHON) -m pytest -x tests/page/test_page.py
 
 # Minutes of looking for input that makes a reader fail; what is found becomes a test.
 MINUTES := 10

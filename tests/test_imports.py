@@ -29,6 +29,8 @@ MAY_IMPORT = {
     "observe": {"kernel", "catalog", "query"},
     "wire": {"kernel"},
     "exchange": {"wire"},
+    "live": {"catalog", "plan"},
+    "page": {"live", "catalog", "query", "plan", "cost", "planners", "adapt", "report"},
     "operators": {"kernel", "wire", "query", "plan", "observe"},
     "compile": {"operators", "kernel", "query", "plan", "wire", "observe"},
     "simulate": {"compile", "operators", "kernel", "wire"},
@@ -43,6 +45,7 @@ MAY_IMPORT = {
         "plan",
         "adapt",
         "observe",
+        "live",
     },
     "bench": {
         *("kernel", "query", "spark", "catalog", "plan", "cost", "planners", "reproduce"),
@@ -55,7 +58,7 @@ MAY_IMPORT = {
     },
     "cli": {
         *("catalog", "query", "plan", "cost", "planners", "report", "adapt"),
-        *("oracle", "observe", "spark", "bench", "demo", "reproduce"),
+        *("oracle", "observe", "spark", "bench", "demo", "reproduce", "page"),
     },
     "__init__": {"spark"},
     "__main__": {"cli"},

@@ -1,6 +1,8 @@
 """How `run` reads its options and shows progress; a stand-in takes the place of Spark."""
 
+import contextlib
 import dataclasses
+import datetime
 import io
 import json
 import sys
@@ -71,6 +73,42 @@ def test_for_readers_progress_goes_to_standard_error(folder, thalweg, runs):
     assert "1 batch in 1.5 s" in done.out
     assert "batch 1:" not in done.out
     assert runs[0].once is False
+
+
+def test_the_log_can_be_json(folder, thalweg, runs):
+    done = thalweg(*RUN, "--log", "json")
+    told = [json.loads(line) for line in done.err.splitlines()]
+    assert [(one["level"], one["event"]) for one in told] == [
+        ("info", "starting"),
+        ("info", "message"),
+        ("info", "batch"),
+    ]
+    assert told[1]["text"] == "starting"
+    assert (told[2]["batch"], told[2]["input_rows"], told[2]["shipped"]) == (1, 100, [])
+    assert datetime.datetime.fromisoformat(told[0]["at"]).tzinfo is not None
+
+
+@pytest.mark.parametrize("given", [("--page",), ("--page", "0"), ("--page=0",)])
+def test_a_page_beside_the_run(folder, thalweg, runs, monkeypatch, given):
+    asked = []
+
+    @contextlib.contextmanager
+    def beside(out, access):
+        asked.append((str(out), access.port))
+        yield "http://127.0.0.1:8484"
+
+    monkeypatch.setattr("thalweg.page.serve.beside", beside)
+    done = thalweg(*RUN, *given, "--once")
+    assert done.status == 0
+    assert asked == [("out", None)]
+    assert "page: http://127.0.0.1:8484/" in done.err
+
+
+def test_a_port_that_is_none(folder, thalweg, runs):
+    for port in ("70000", "-5"):
+        done = thalweg(*RUN, "--page", port)
+        assert done.status == 2 and "--page" in done.err
+    assert not runs
 
 
 @pytest.fixture

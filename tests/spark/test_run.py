@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from thalweg.page.reading import RunFolder
 from thalweg.spark.host import SparkHost
 
 from .feed import SECOND, Feed, catalog_yaml, expected, multiset, results_of, rows, written
@@ -434,3 +435,23 @@ def test_streams_that_have_ended_do_not_go_on_live(tmp_path, thalweg, ended):
     assert (code, out) == (2, "")
     assert "--once has ended the streams of out; add --once" in one_message(err)
     assert files_of(tmp_path / "out" / "results") == before
+
+
+def test_what_was_counted_is_written_down_for_those_who_watch(complete, place):
+    metrics, seen = json.loads(complete[0]), RunFolder(place / "out").read()
+    last = seen.last
+    assert (seen.status.state, seen.status.starts) == ("complete", 1)
+    assert last.batch + 1 == metrics["batches"] == sum(last.durations.counts)
+    assert last.read == metrics["input_rows"]
+    assert {q: n for q, n in last.results.items() if n} == {
+        q: n for q, n in metrics["output_rows"].items() if n
+    }
+    assert {s: sum(why.values()) for s, why in last.late.items()} == metrics["late_rows"]
+    assert sum(last.latencies.counts) == pytest.approx(sum(last.results.values()))
+    joins = [o for o in seen.operators.running if o.kind == "join"]
+    assert {o.query for o in joins} == {"q1", "q2", "nothing"}
+    for join in joins:
+        assert {s.operator.split(" ")[0] for s in join.reads} <= set(last.read)
+        came, went = last.work[join.name][:2]
+        assert came > 0 and (went > 0) == (join.query != "nothing")
+    assert seen.asked is not None and seen.asked.once

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from thalweg.cli import compare, demo, history, plan, reproduce, run, stats, verify
+from thalweg.cli import compare, demo, history, page, plan, reproduce, run, stats, verify
 from thalweg.errors import RunError, Stopped, UserError
 
 app = typer.Typer(
@@ -49,9 +49,10 @@ app.command("plan")(plan.plan)
 app.command("planners")(plan.planners)
 app.command("stats")(stats.stats)
 app.command("compare")(compare.compare)
-app.command("run")(run.run)
+app.command("run", cls=run.RunCommand)(run.run)
 app.command("verify")(verify.verify)
 app.command("history")(history.history)
+app.command("page")(page.page)
 app.command("demo")(demo.demo)
 app.command("reproduce")(reproduce.reproduce)
 

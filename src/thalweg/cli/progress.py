@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TextIO
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TextIO
 
 from thalweg.plan.options import PlanChange, PlanInForce, Progress, Reporter, Shipped
 from thalweg.report.texts import number, saving, volume
@@ -30,11 +33,13 @@ _MISREAD = (
 """How many times the current time the event time is if its unit is mistaken."""
 
 
-def reporter(*, silent: bool = False, stream: TextIO | None = None) -> Reporter:
+def reporter(*, silent: bool = False, as_json: bool = False, stream: TextIO | None = None) -> Reporter:
     """A reporter for a terminal or a file; by default for standard error."""
+    to = sys.stderr if stream is None else stream
+    if as_json:
+        return JsonLines(to)
     if silent:
         return Silent()
-    to = sys.stderr if stream is None else stream
     if to.isatty():
         from rich.console import Console
 
@@ -91,6 +96,38 @@ class Lines:
         if self._waiting is not None:
             print(line(self._waiting), file=self._stream, flush=True)
             self._shown_at, self._waiting = self._clock(), None
+
+
+class JsonLines:
+    """A JSON object for each batch and message, for programs that collect logs."""
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.time) -> None:
+        self._stream, self._clock = stream, clock
+
+    def starting(self) -> None:
+        self._log("info", "starting")
+
+    def batch(self, progress: Progress) -> None:
+        told = asdict(replace(progress, shipped=(), plan=None))
+        kept = {name: value for name, value in told.items() if name not in ("shipped", "plan")}
+        sent = [way.to_json() for way in progress.shipped]
+        planned = (
+            {} if progress.plan is None else {"planner": progress.plan.planner, "cost": progress.plan.cost}
+        )
+        self._log("info", "batch", **kept, shipped=sent, **planned)
+
+    def message(self, text: str) -> None:
+        self._log("info", "message", text=text)
+
+    def warn(self, text: str) -> None:
+        self._log("warning", "message", text=text)
+
+    def close(self) -> None:
+        pass
+
+    def _log(self, level: str, event: str, **more: Any) -> None:
+        at = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="milliseconds")
+        print(json.dumps({"at": at, "level": level, "event": event, **more}), file=self._stream, flush=True)
 
 
 class Live:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from enum import StrEnum
 from itertools import permutations
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+import typer.core
 
 from thalweg.cli import options as given
 from thalweg.cli.plan import plan_options
@@ -24,6 +27,30 @@ if TYPE_CHECKING:
     from thalweg.query.model import Query
 
 _PICTURE = "network.svg"
+_ANY_PORT = 0
+
+
+class Log(StrEnum):
+    """How the progress of a run is written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class RunCommand(typer.core.TyperCommand):
+    """The command, whose `--page` may stand without a port."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Reads the arguments."""
+        given = [
+            part for a, after in zip(args, [*args[1:], ""], strict=True) for part in self._whole(a, after)
+        ]
+        return super().parse_args(ctx, given)
+
+    @staticmethod
+    def _whole(argument: str, after: str) -> tuple[str, ...]:
+        bare = argument == "--page" and not after.lstrip("-").isdecimal()
+        return (argument, str(_ANY_PORT)) if bare else (argument,)
 
 
 def run(
@@ -78,6 +105,20 @@ def run(
             help="Who changes the plan of the run. Default: central; off with one site or --plan.",
         ),
     ] = None,
+    page: Annotated[
+        int | None,
+        typer.Option(
+            "--page",
+            min=0,
+            max=65535,
+            metavar="[PORT]",
+            help="Show the run in the browser while it goes on. Default: the first free port from 8484.",
+        ),
+    ] = None,
+    log: Annotated[
+        Log,
+        typer.Option("--log", help="The progress on standard error: text, or a JSON object a line."),
+    ] = Log.TEXT,
     as_json: given.AsJson = False,
 ) -> None:
     """Run queries on Spark. Running again with the same folder resumes the run."""
@@ -117,10 +158,11 @@ def run(
 
     from thalweg.spark.run import run as run_on_spark
 
-    report = reporter(silent=as_json)
+    report = reporter(silent=as_json, as_json=log is Log.JSON)
     was_complete, stopped = _is_complete(out), None
     try:
-        metrics: Mapping[str, Any] = run_on_spark(options, report)
+        with _page(out, page):
+            metrics: Mapping[str, Any] = run_on_spark(options, report)
     except Stopped as early:
         metrics, stopped = early.metrics, early
     finally:
@@ -135,6 +177,20 @@ def run(
         _show(metrics, picture)
     if stopped is not None:
         raise stopped
+
+
+@contextmanager
+def _page(out: Path, port: int | None) -> Iterator[None]:
+    """The page of the run, if it is asked for, while the run goes on."""
+    if port is None:
+        yield
+        return
+    from thalweg.page.serve import Access, beside
+
+    with beside(out, Access(port=None if port == _ANY_PORT else port)) as url:
+        typer.echo(f"page: {url}/", err=True)
+        yield
+    typer.echo(f"the page has ended with the run; `thalweg page {out}` shows it again", err=True)
 
 
 def _for_nodes(planner: str) -> str:
