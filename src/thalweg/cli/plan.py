@@ -32,6 +32,9 @@ def plan(
         Path | None,
         typer.Option("--picture", metavar="FILE", help="Draw the plan as a map (.svg or .png)."),
     ] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Show every operator, also where each head has a line.")
+    ] = False,
     as_json: given.AsJson = False,
 ) -> None:
     """Plan queries: show the deployment and its cost."""
@@ -58,7 +61,7 @@ def plan(
     if as_json:
         print_json(made.to_json())
     else:
-        _show(made)
+        _show(made, verbose=verbose)
 
 
 def plan_options(
@@ -106,13 +109,18 @@ def planners(as_json: given.AsJson = False) -> None:
     Console(width=None if sys.stdout.isatty() else 1000).print(table)
 
 
-def _show(made: Plan) -> None:
+def _show(made: Plan, *, verbose: bool) -> None:
     from thalweg.cost.objectives import MODELS
+    from thalweg.plan.ways import ways
 
     unit = MODELS[made.objective].unit
     for query in made.queries:
         typer.echo(f"{query.query}: planner {query.planner}, cost {query.cost:,.6g} {unit}{_added(query)}")
-        typer.echo("\n".join(f"  {line}" for line in query.deployment.explain().splitlines()))
+        heads = [] if verbose else ways(query.deployment)
+        for line in heads or query.deployment.explain().splitlines():
+            typer.echo(f"  {line}")
+        if heads:
+            typer.echo("  --verbose shows every operator, and what flows between them")
         if query.assumed:
             typer.echo(
                 "  assumed, because the catalog does not declare them (`thalweg stats` measures them):"
