@@ -18,6 +18,7 @@ from thalweg.errors import RunError, UserError
 from thalweg.exchange.log import Sent
 from thalweg.exchange.parcel_file import Edge
 from thalweg.operators.output import Report
+from thalweg.operators.state import FORMAT
 from thalweg.processes import Process
 from thalweg.spark import run as module
 from thalweg.spark.error_messages import in_our_words
@@ -171,6 +172,36 @@ def test_only_the_jvm_of_an_earlier_run_is_waited_for(run, tmp_path, monkeypatch
     status, err = run()
     assert ("has not ended" in err) == same
     assert (status == 2) == same
+
+
+def test_a_run_with_the_state_of_another_version_is_refused(run, tmp_path):
+    assert run()[0] == 1
+    programs = tmp_path / "out/_thalweg/programs"
+    programs.mkdir()
+    (programs / "000000000.json").write_text('{"format": 4, "program": {}}')
+    wanted = f"its state has format 4, and this version reads format {FORMAT}; continue it with that version"
+    status, err = run()
+    assert status == 2
+    assert wanted in one_message(err)
+
+
+def test_a_catalog_that_an_earlier_version_wrote_down_is_the_same_one(run, tmp_path):
+    """What it did not know has its default now; what it knew must be the same."""
+    assert run()[0] == 1
+    offsets = tmp_path / "out/_thalweg/checkpoint/offsets"
+    offsets.mkdir(parents=True)
+    (offsets / "0").write_text("v1\n{}")  # it has begun
+    path = tmp_path / "out/_thalweg/job.json"
+    job = json.loads(path.read_text())
+    for stream in job["catalog"]["streams"].values():
+        del stream["time_unit"], stream["source"]["value"]
+    path.write_text(json.dumps(job))
+    assert run() == (1, "thalweg: RuntimeError: Spark starts (THALWEG_DEBUG=1 shows the traceback)\n")
+    (offsets / "0").write_text("v1\n{}")
+    job["catalog"]["streams"]["a"]["lateness"] = 1
+    path.write_text(json.dumps(job))
+    status, err = run()
+    assert (status, "belongs to a run with another catalog" in one_message(err)) == (2, True)
 
 
 def test_nobody_else_can_read_the_runs_own_folder(run, tmp_path):

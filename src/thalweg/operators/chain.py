@@ -102,7 +102,8 @@ class _Call:
                     self.times.append(out.batch.column(START))
                     yield out
                 else:
-                    went += out.num_rows if isinstance(out, pa.RecordBatch) else 0
+                    tuples = out.batch if isinstance(out, Stored) else out
+                    went += tuples.num_rows if isinstance(tuples, pa.RecordBatch) else 0
                     bound = out.time if isinstance(out, Bound) else bound
                     if isinstance(out, Bound) and self._note(placed, out):
                         ended = True

@@ -7,6 +7,7 @@ for another between two batches.
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -271,6 +272,15 @@ class _File:
 
     format: Literal[6]
     program: Program
+
+
+def format_of(text: str) -> int | None:
+    """The format of a program that is written down; None for anything else."""
+    try:
+        found = json.loads(text)["format"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return found if isinstance(found, int) else None
 
 
 ENDING = "#ending"

@@ -13,9 +13,12 @@ from typing import IO, Any
 
 from thalweg import private
 from thalweg.adapt.history import plan_file
+from thalweg.catalog.model import Catalog
 from thalweg.errors import UserError
 from thalweg.exchange.disk import NEW_FOLDER, damaged, failed
 from thalweg.files import unusable, write_text
+from thalweg.operators.program import format_of
+from thalweg.operators.state import FORMAT
 from thalweg.plan.options import Adapt, RunOptions
 from thalweg.processes import Process
 from thalweg.spark.sinks.parquet import ParquetSink
@@ -53,6 +56,7 @@ class Folder:
         self._claim()
         self._await_last()
         asked = _identity(options)
+        self._check_version()
         job = self._read(
             self.own / "job.json", {"queries": dict, "catalog": dict, "partitions": int, "run": str}
         )
@@ -62,6 +66,7 @@ class Folder:
         if job is None:
             job = {**asked, "partitions": partitions, "run": uuid.uuid4().hex}
             self.settle(job)
+        job["catalog"] = _filled(job["catalog"])
         for part, what in (("queries", "other queries"), ("catalog", "another catalog")):
             if job[part] != asked[part]:
                 raise UserError(
@@ -70,6 +75,17 @@ class Folder:
                     remedy="name a new folder, or give the same queries and catalog to continue",
                 )
         return job
+
+    def _check_version(self) -> None:
+        """A run with the state of another version can't be continued; say so before Spark starts."""
+        program = self.own / "programs" / f"{0:09d}.json"
+        if program.exists() and (found := format_of(_text(program))) not in (None, FORMAT):
+            raise UserError(
+                f"another version of Thalweg has begun this run: its state has format {found}, and this "
+                f"version reads format {FORMAT}",
+                where=str(self.path),
+                remedy="continue it with that version, or name a new folder",
+            )
 
     def _make_private(self) -> None:
         """Streams pass through the folder: state, parcels, spilled tuples. Nobody else is to read them."""
@@ -199,12 +215,24 @@ def _text(file: Path) -> str:
         raise failed(file, error) from None
 
 
+def _filled(catalog: dict[str, Any]) -> dict[str, Any]:
+    """A catalog that was written down, with what an earlier version did not know: its defaults."""
+    try:
+        return _told(Catalog.model_validate({"path": "", **catalog}))
+    except ValueError:
+        return catalog  # another one, whatever it is
+
+
+def _told(catalog: Catalog) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(catalog.model_dump_json(include={"sites", "streams"}))
+    return told
+
+
 def _identity(options: RunOptions) -> dict[str, Any]:
     """What must be the same for a run to be continued."""
-    catalog = json.loads(options.catalog.model_dump_json(include={"sites", "streams"}))
     return {
         "queries": {q.name: q.text for q in options.queries},
-        "catalog": catalog,
+        "catalog": _told(options.catalog),
         "budget": options.memory is not None,
         "keep": options.adapts is not Adapt.OFF,
     }

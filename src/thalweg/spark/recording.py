@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from thalweg import live
+from thalweg.files import unusable
 from thalweg.kernel.window import NEVER
 from thalweg.live.asked import Asked
 from thalweg.live.operators import Operators, Read, Running, State, Window
@@ -40,9 +41,12 @@ class Recording:
     @classmethod
     def begin(cls, options: RunOptions, reporter: Reporter) -> Recording:
         out = options.out.absolute()
-        (out / live.FOLDER).mkdir(exist_ok=True)
-        Asked.of(options).save(live.asked_file(out))
-        return cls(reporter, out, Diary.begin(live.status_file(out)), Series(out / live.FOLDER))
+        try:
+            (out / live.FOLDER).mkdir(exist_ok=True)
+            Asked.of(options).save(live.asked_file(out))
+            return cls(reporter, out, Diary.begin(live.status_file(out)), Series(out / live.FOLDER))
+        except OSError as error:
+            raise unusable(out / live.FOLDER, error) from error
 
     def starting(self) -> None:
         self.reporter.starting()
