@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tests.simulate.sql_cases import W, check, ids, known_of, made_of, planned_by
-from thalweg.operators.comparisons import Comparison, comparison
+from thalweg.operators.comparisons import Comparison, comparison, either
 from thalweg.query.model import Expr
 
 OPERATORS = ("<", "<=", ">", ">=", "<>", "=")
@@ -72,6 +72,39 @@ KINDS = {"a.i": pa.int64(), "b.j": pa.int16(), "a.d": pa.float64(), "b.s": pa.st
 def test_only_what_is_certain_is_decided(sql, decided):
     found = comparison(Expr(sql), lambda alias, column: f"{alias}.{column}", KINDS.__getitem__)
     assert (found is not None) == decided
+
+
+EITHER_KINDS = {**KINDS, "a.s": pa.string(), "b.d": pa.float64(), "b.f": pa.float32()}
+A, B = "`a`.`i`", "`b`.`j`"
+
+
+@pytest.mark.parametrize(
+    ("sql", "decided"),
+    [
+        (f"({A} = {B} OR `a`.`s` = `b`.`s`)", ["=", "="]),
+        (f"{A} < {B} OR ({A} + 1 = {B} AND {A} > {B}) OR `a`.`d` = `b`.`d`", ["<", ">", "="]),
+        (f"{A} = {B} OR {A} = 0", []),
+        (f"{A} = {B} OR `a`.`s` < `b`.`s`", []),
+        (f"{A} = {B} OR `a`.`d` = `b`.`f`", []),
+        (f"{A} = {B} OR NOT {A} = {B}", []),
+        (f"{A} = {B}", []),
+    ],
+)
+def test_each_branch_of_an_or_must_be_decided(sql, decided):
+    found = either(Expr(sql), lambda alias, column: f"{alias}.{column}", EITHER_KINDS.__getitem__)
+    assert ([] if found is None else [found.operator, *(o.operator for o in found.others)]) == decided
+
+
+def test_an_or_holds_if_a_branch_does():
+    columns = [
+        pa.array([1, 2, None, 3]),
+        pa.array([1, 9, 5, 9]),
+        pa.array(list("xyzz")),
+        pa.array(list("yyzx")),
+    ]
+    batch = pa.record_batch(columns, names=["a.i", "b.j", "a.s", "b.s"])
+    one = Comparison("a.i", "=", "b.j", others=(Comparison("a.s", "=", "b.s"),))
+    assert one.holds(batch).tolist() == [True, True, True, False]
 
 
 LONGS = {"x": "long", "y": "long", "id": "long"}

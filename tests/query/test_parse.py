@@ -406,3 +406,52 @@ def test_a_long_query_takes_work_in_proportion(text):
 
     calls(50)
     assert calls(1_600) < 16 * calls(200)  # 8 times as many if it is linear, 64 if it is quadratic
+
+
+@pytest.mark.parametrize(
+    ("where", "keys"),
+    [
+        ("(f.num = w.key AND f.dest = 'B') OR (w.key = f.num AND w.temp > 3)", ["`f`.`num` = `w`.`key`"]),
+        ("f.dest > 'A' AND ((f.num = w.key AND f.dest = 'B') OR f.num = w.key)", ["`f`.`num` = `w`.`key`"]),
+        ("(f.num = w.key AND (w.temp < 1 OR w.temp > 3)) OR (f.num = w.key)", ["`f`.`num` = `w`.`key`"]),
+        (
+            "(f.num = w.key AND f.dest = w.city AND w.temp = 1) OR "
+            "((f.dest = w.city AND f.num = w.key AND w.temp = 2) OR (f.num = w.key AND w.city = f.dest))",
+            ["`f`.`num` = `w`.`key`", "`f`.`dest` = `w`.`City`"],
+        ),
+    ],
+)
+def test_an_equality_in_every_branch_of_an_or_connects(where: str, keys: list[str]) -> None:
+    asked = read(f"SELECT f.num FROM flights f [ROWS 1], weather w [ROWS 1] WHERE {where}")
+    assert [f"{e.left.sql} = {e.right.sql}" for e in asked.equalities] == keys
+    assert len(asked.conditions) == 1
+    assert not asked.warnings
+
+
+@pytest.mark.parametrize(
+    ("froms", "pairs"),
+    [
+        ("flights f [ROWS 1], weather w [ROWS 1] WHERE f.dest = w.city OR f.num = w.key", ["fw"]),
+        ("flights f [ROWS 1], weather w [ROWS 1] WHERE f.num < w.key", ["fw"]),
+        ("flights f [ROWS 1] CROSS JOIN weather w [ROWS 1]", ["fw"]),
+        ("flights f [ROWS 1] LEFT JOIN weather w [ROWS 1] ON f.num < w.key", ["fw"]),
+        (
+            "flights f [ROWS 1], weather w [ROWS 1], checkins c [ROWS 1] "
+            "WHERE f.num = c.flight AND c.flight < w.key AND f.num <> w.key",
+            ["wc"],
+        ),
+        (
+            "flights f [ROWS 1] CROSS JOIN weather w [ROWS 1], checkins c [ROWS 1] WHERE f.num + w.key = c.flight",
+            ["fw", "fc"],
+        ),
+    ],
+)
+def test_streams_without_an_equality_meet_in_one_bucket(froms: str, pairs: list[str]) -> None:
+    asked = read(f"SELECT 1 AS one FROM {froms}")
+    assert [w.split(":")[0] for w in asked.warnings] == [
+        f"no equality connects {a} and {b}" for a, b in pairs
+    ]
+    every = [*asked.equalities, *(e for one in asked.outer for e in one.equalities)]
+    constant = [e for e in every if e.left.is_constant]
+    assert len(constant) == len(pairs)
+    assert all(e.right.is_constant for e in constant)

@@ -78,6 +78,8 @@ def typed(known, asked):
     """The query with types, where Spark would compare numbers with text: as text."""
 
     def kind(expr):
+        if expr.is_constant:
+            return pa.bool_()
         (alias,) = expr.aliases
         column = expr.plain_column
         return KINDS[known.streams[asked.input(alias).stream].columns[column]] if column else pa.int64()

@@ -65,6 +65,14 @@ QUERIES = {
         "SELECT a.id AS i, b.id AS j, c.id AS k FROM a [RANGE 5 SECONDS], b [RANGE 4 SECONDS], "
         "c [RANGE 6 SECONDS] WHERE a.s <=> b.s AND b.x IS NOT DISTINCT FROM c.y AND a.z = c.z"
     ),
+    "no equality": (
+        "SELECT a.id AS i, b.id AS j, c.id AS k, result_time FROM a [RANGE 2 SECONDS], b [RANGE 1 SECOND], "
+        "c [TUMBLE 2 SECONDS] WHERE (a.x = b.x OR a.y = b.z) AND b.x = c.x AND a.id <> b.id"
+    ),
+    "an equality in every branch": (
+        "SELECT a.id AS i, b.id AS j FROM a [RANGE 5 SECONDS], b [RANGE 5 SECONDS] "
+        "WHERE (a.x = b.x AND a.y > 1) OR (b.x = a.x AND b.s = 'a')"
+    ),
     "latest and tumbling": (
         "SELECT a.id AS i, b.id AS j, c.id AS k, result_time FROM a [TUMBLE 4 SECONDS], "
         "b [PARTITION BY x ROWS 1], c [TUMBLE 7 SECONDS] WHERE a.x = b.x AND b.x = c.x"

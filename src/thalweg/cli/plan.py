@@ -127,6 +127,8 @@ def _show(made: Plan, *, verbose: bool) -> None:
             )
             for what in query.assumed:
                 typer.echo(f"    {what}")
+        for warning in query.warnings:
+            typer.echo(f"  warning: {warning}")
     typer.echo(f"total: {made.total:,.6g} {unit}")
 
 

@@ -156,6 +156,10 @@ def run(
         if isinstance(operator, Join) and operator.warning:
             typer.echo(f"thalweg: {operator.id} {operator.warning}", err=True)
 
+    for query in parsed:
+        for warning in query.warnings:
+            typer.echo(f"thalweg: query {query.name}: {warning}", err=True)
+
     from thalweg.spark.run import run as run_on_spark
 
     report = reporter(silent=as_json, as_json=log is Log.JSON)

@@ -12,7 +12,10 @@ from thalweg.query.model import Equality, Query
 
 @dataclass(frozen=True)
 class StreamInfo:
-    """What operators must know of a stream: its columns and how its time runs, in microseconds."""
+    """What operators must know of a stream: its columns and how its time runs, in microseconds.
+
+    Columns of text that are `folded` may be equal though their bytes differ.
+    """
 
     name: str
     columns: Mapping[str, pa.DataType]
@@ -21,6 +24,7 @@ class StreamInfo:
     idle: int | None = None
     max_ahead: int | None = None
     order: tuple[str, ...] = ()
+    folded: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

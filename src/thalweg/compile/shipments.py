@@ -11,7 +11,7 @@ from thalweg.compile.needs import WORD, Needs
 from thalweg.compile.ports import Ports
 from thalweg.compile.query_fields import field_named
 from thalweg.compile.stages import Instance, Place, Placement
-from thalweg.operators.comparisons import Comparison, comparison
+from thalweg.operators.comparisons import Comparison, comparison, either
 from thalweg.operators.inlet import Inlet, Narrow
 from thalweg.operators.outlet import Outlet, Part, To
 from thalweg.operators.spec import END, KEY, SEQ
@@ -201,6 +201,8 @@ class Shipments:
         for condition in op.query.typed.query.conditions:
             if all(field_named(alias, column) in op.needs for alias, column in condition.columns):
                 one = comparison(condition, field_named, lambda name: self.needs.kind(op, name))
+                if one is None and not any(c in op.query.info(a).folded for a, c in condition.columns):
+                    one = either(condition, field_named, lambda name: self.needs.kind(op, name))
                 found += [one] if one else []
         return tuple(found)
 

@@ -282,7 +282,8 @@ def _key_class(
     distinct, spreads = [], []
     for alias, exprs in by_alias.items():
         one, column = query.input(alias), columns[number[alias]]
-        if column is None:
+        constant = exprs[0].is_constant
+        if column is None and not constant:
             statistics.note(f"{exprs[0].sql} has {DISTINCT:g} distinct values")
         spread = statistics.spread(one.stream, column) if column else None
         spread = _filtered(one, column, spread)
@@ -290,7 +291,7 @@ def _key_class(
         distinct.append(
             spread.values
             if spread
-            else (statistics.distinct(one.stream, column).value if column else DISTINCT)
+            else (statistics.distinct(one.stream, column).value if column else 1.0 if constant else DISTINCT)
         )
     declared = {}
     for i in numbers:

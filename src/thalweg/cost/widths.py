@@ -92,7 +92,7 @@ class Widths:
         found: list[dict[str, int]] = [{} for _ in number]
         reading = [(o.expr.columns, never) for o in self.query.outputs]
         reading += [(c.columns, mask_of(number[a] for a in c.aliases)) for c in self.query.conditions]
-        for e in self.query.equalities:
+        for e in (e for e in self.query.equalities if not e.left.is_constant):
             both = mask_of(number[a] for a in e.left.aliases | e.right.aliases)
             reading += [(e.left.columns, both), (e.right.columns, both)]
         for columns, mask in reading:

@@ -36,9 +36,10 @@ class PlannedQuery:
     elapsed_ms: float
     assumed: tuple[str, ...]
     deployment: Deployment
+    warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        told = {k: v for k, v in encode(self).items() if k != "text"}
+        told = {"warnings": [], **{k: v for k, v in encode(self).items() if k != "text"}}
         return {**told, "deployment": self.deployment.to_json()}
 
 

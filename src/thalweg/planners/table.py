@@ -210,7 +210,7 @@ class Session:
             self.deployed.add(problem.query, found.deployment, problem.rates)
         return PlannedQuery(
             query.name, query.text, found.planner or chosen.name, cost, marginal, found.searched, elapsed_ms,
-            tuple(problem.rates.statistics.assumed), whole,
+            tuple(problem.rates.statistics.assumed), whole, query.warnings,
         )  # fmt: skip
 
     def _reused(self, deployment: Deployment) -> float:

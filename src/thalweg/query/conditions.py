@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from thalweg.errors import UserError
@@ -99,6 +98,7 @@ class Conditions:
                     return
                 except ValueError as error:
                     why = str(error)
+        self.equalities += _common(lexed, span, scope)
         whole = read_expression(lexed, span, scope)
         expr = Expr(f"({whole.expr.sql})") if _has_or(lexed, span) else whole.expr
         if len(whole.aliases) > 1:
@@ -121,20 +121,32 @@ class Conditions:
 
     def _note(self, lexed: Lexed, span: Span, whole: Expression, why: str | None) -> None:
         """Keep in mind what looks like an equality but connects no streams."""
-        tree = whole.tree.unnest()
         if why is not None:
-            remedy = why
-        elif isinstance(tree, exp.Or) and any(
-            e.left.find(exp.Column) and e.right.find(exp.Column) for e in tree.find_all(exp.EQ)
-        ):
-            remedy = (
-                "write a query for each equality; end the second with AND (the first equality) IS NOT TRUE, "
-                "so that no result is there twice"
-            )
-        else:
-            return
-        what = f"{lexed.write(*span)[:60]!r} does not connect streams"
-        self.unconnecting.append(Unconnecting(lexed.tokens[span[0]], whole.aliases, what, remedy))
+            what = f"{lexed.write(*span)[:60]!r} does not connect streams"
+            self.unconnecting.append(Unconnecting(lexed.tokens[span[0]], whole.aliases, what, why))
+
+
+def _common(lexed: Lexed, span: Span, scope: Scope) -> list[Equality]:
+    """The equalities of two streams that are in every branch of an OR: they hold wherever it does."""
+    branches = list(_branches(lexed, span))
+    if len(branches) < 2:
+        return []
+    found: dict[frozenset[str], Equality] = {}
+    for n, branch in enumerate(branches):
+        own: dict[frozenset[str], Equality] = {}
+        for part in conjuncts(lexed, branch):
+            if (at := _equals(lexed, part)) is None:
+                continue
+            sides = (_unwrapped(lexed, side) for side in ((part[0], at), (at + 1, part[1])))
+            left, right = (read_expression(lexed, side, scope) for side in sides)
+            if len(left.aliases) == len(right.aliases) == 1 and left.aliases != right.aliases:
+                for side in (left, right):
+                    check_key(lexed, part, side.plain)
+                own[frozenset((left.expr.sql, right.expr.sql))] = Equality(left.expr, right.expr)
+        found = own if n == 0 else {sides: found[sides] for sides in found if sides in own}
+        if not found:
+            return []
+    return list(found.values())
 
 
 def _tumbling(lexed: Lexed, span: Span, scope: Scope) -> Tumbling:
@@ -212,6 +224,19 @@ def _level(lexed: Lexed, span: Span) -> Iterator[int]:
     while i < span[1]:
         yield i
         i = lexed.skip(i)
+
+
+def _branches(lexed: Lexed, span: Span) -> Iterator[Span]:
+    """The parts of a condition that OR joins, also those in parentheses."""
+    pending = [span]
+    while pending:
+        span = _unwrapped(lexed, pending.pop())
+        cuts = [i for i in _level(lexed, span) if lexed.word(i) == "OR"]
+        if not cuts:
+            yield span
+            continue
+        starts, ends = [span[0], *(c + 1 for c in cuts)], [*cuts, span[1]]
+        pending += [one for one in reversed(list(zip(starts, ends, strict=True))) if one[0] < one[1]]
 
 
 def _unwrapped(lexed: Lexed, span: Span) -> Span:

@@ -83,6 +83,21 @@ class Expr:
         """
         return cls(f"{quoted(alias)}.{quoted(column)}")
 
+    @classmethod
+    def constant(cls, alias: str, column: str) -> Expr:
+        """A value that all tuples of an alias have: the key of a join without an equality.
+
+        >>> Expr.constant("a", "x").sql, Expr.constant("a", "x").is_constant
+        ('(`a`.`x` IS NULL AND FALSE)', True)
+        """
+        return cls(f"({quoted(alias)}.{quoted(column)}{_ALWAYS})")
+
+    @property
+    def is_constant(self) -> bool:
+        return (
+            self.sql.endswith(f"{_ALWAYS})") and _PLAIN.fullmatch(self.sql[1 : -len(_ALWAYS) - 1]) is not None
+        )
+
     @property
     def tree(self) -> exp.Expression:
         """The expression as sqlglot reads it, a new one each time."""
@@ -120,6 +135,7 @@ class Expr:
         return text
 
 
+_ALWAYS = " IS NULL AND FALSE"
 _PLAIN = re.compile(r"`((?:[^`]|``)+)`\.`((?:[^`]|``)+)`")
 """A column and nothing more, which needs no parser."""
 
@@ -302,6 +318,20 @@ class Query:
         equalities = (*self.equalities, *(e for one in self.outer for e in one.equalities))
         conditions = (*self.conditions, *(e for one in self.outer for e in one.conditions))
         return replace(self, equalities=equalities, conditions=conditions, outer=())
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is dear about it, whatever the plan."""
+        every = (*self.equalities, *(e for one in self.outer for e in one.equalities))
+        pairs = dict.fromkeys(
+            tuple(sorted(e.left.aliases | e.right.aliases, key=self.aliases.index))
+            for e in every
+            if e.left.is_constant
+        )
+        return tuple(
+            f"no equality connects {left} and {right}: all their pairs are compared, on one core"
+            for left, right in pairs
+        )
 
     @property
     def slide(self) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
 
 from sqlglot import exp
@@ -27,14 +27,14 @@ def outer_order(statement: Statement) -> list[StreamRef]:
 
 
 def outer_join(
-    statement: Statement, number: int, before: Sequence[str], found: Conditions
+    statement: Statement, number: int, before: Sequence[str], found: Conditions, key: Callable[[str], Expr]
 ) -> tuple[Outer, list[Expr]]:
     """The outer join of a stream, and the conditions of its ON that are filters of the stream alone.
 
-    `found` are the conditions of its ON. A condition on a side of which nothing may be lost takes away its
-    key: a tuple that fails it has no partner.
+    `found` are the conditions of its ON; `key` gives the key of a stream where there is no equality. A
+    condition on a side of which nothing may be lost takes away its key: a tuple that fails it has no partner.
     """
-    return _Reader(statement, number, before, found).read()
+    return _Reader(statement, number, before, found).read(key)
 
 
 class _Reader:
@@ -45,8 +45,8 @@ class _Reader:
         self.alias = order[-1].alias if self.ref.joined in ("right", "full") else self.ref.alias
         self.kind = _KINDS.get(self.ref.joined) or OuterKind(self.ref.joined)
 
-    def read(self) -> tuple[Outer, list[Expr]]:
-        pairs = [self._oriented(e) for e in self.found.equalities]
+    def read(self, key: Callable[[str], Expr]) -> tuple[Outer, list[Expr]]:
+        pairs = [self._oriented(e) for e in self.found.equalities] or self._all_pairs(key)
         own = list(self.found.filters.get(self.alias, ()))
         guards = {a: fs for a, fs in self.found.filters.items() if a != self.alias}
         if self.kind is OuterKind.FULL and own:
@@ -55,8 +55,6 @@ class _Reader:
             self._fail("a condition without a column decides nothing")
         for alias, filters in guards.items():
             pairs = self._guarded(pairs, alias, filters)
-        if not pairs:
-            self._fail("there is no equality with a stream before it")
         conditions = tuple(one for e in self.found.others for one in self._comparisons(e))
         return Outer(self.alias, self.kind, tuple(dict.fromkeys(pairs)), conditions), own
 
@@ -66,6 +64,14 @@ class _Reader:
         if equality.left.aliases == {self.alias}:
             return Equality(equality.right, equality.left)
         self._fail(f"{equality.left.sql} = {equality.right.sql} says nothing of {self.alias!r}")
+
+    def _all_pairs(self, key: Callable[[str], Expr]) -> list[Equality]:
+        """The key of a join that has only other comparisons."""
+        for condition in self.found.others:
+            if self.alias in condition.aliases:
+                near = next(a for a in self.before if a in condition.aliases)
+                return [Equality(key(near), key(self.alias))]
+        self._fail("nothing compares it with a stream before it")
 
     def _guarded(self, pairs: list[Equality], alias: str, filters: list[Expr]) -> list[Equality]:
         """Equalities in which a key of an alias is NULL where its conditions do not hold."""

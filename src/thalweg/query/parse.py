@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -10,9 +11,10 @@ from sqlglot.tokenizer_core import Token, TokenType
 from thalweg.errors import UserError
 from thalweg.names import NAMING, is_name, suggestion
 from thalweg.query.conditions import Conditions, check_key
+from thalweg.query.cross import connect, constant_key
 from thalweg.query.expressions import parse_tree, read_expression
 from thalweg.query.lexer import Lexed
-from thalweg.query.model import Expr, Input, Outer, OuterKind, Output, Query, connected
+from thalweg.query.model import Expr, Input, Outer, OuterKind, Output, Query
 from thalweg.query.names import Scope, UnresolvedError
 from thalweg.query.outer import outer_join, outer_order
 from thalweg.query.statement import Span, Statement, StreamRef, read_statement
@@ -85,9 +87,10 @@ def _parse(text: str, name: str, schemas: Schemas, times: Mapping[str, str], whe
     )
     windows = windows_of(statement, scope, every, of_aliases)
     order = outer_order(statement)
-    joins = _outer_joins(statement, order, outer, conditions)
+    key = partial(constant_key, scope)
+    joins = _outer_joins(statement, order, outer, conditions, key)
     inner = [ref.alias for ref in order[: len(order) - len(joins)]]
-    _check_connected(statement, inner, conditions)
+    connect(statement, inner, conditions, key)
     named = {ref.alias: stream for ref, stream in zip(statement.streams, streams, strict=True)}
     return Query(
         name=name,
@@ -109,30 +112,19 @@ def _parse(text: str, name: str, schemas: Schemas, times: Mapping[str, str], whe
     )
 
 
-def _check_connected(statement: Statement, aliases: Sequence[str], conditions: Conditions) -> None:
-    parts = connected(aliases, conditions.equalities)
-    if len(parts) == 1:
-        return
-    for near in conditions.unconnecting:
-        if sum(not near.aliases.isdisjoint(part) for part in parts) > 1:
-            raise statement.lexed.error(near.token, near.what, near.remedy)
-    shown = " and ".join(f"({', '.join(part)})" for part in parts)
-    raise statement.lexed.error(
-        statement.streams[0].token,
-        f"no equality connects {shown}",
-        f"add one, for example {parts[0][0]}.column = {parts[1][0]}.column",
-    )
-
-
 def _outer_joins(
-    statement: Statement, order: Sequence[StreamRef], found: Mapping[int, Conditions], where: Conditions
+    statement: Statement,
+    order: Sequence[StreamRef],
+    found: Mapping[int, Conditions],
+    where: Conditions,
+    key: Callable[[str], Expr],
 ) -> tuple[Outer, ...]:
     """The outer joins of a query. What WHERE says of a stream that may be missing holds for whole results."""
     joins: list[Outer] = []
     filters: dict[str, list[Expr]] = {}
     before = [ref.alias for ref in order[: len(order) - len(found)]]
     for number, conditions in found.items():
-        one, own = outer_join(statement, number, before, conditions)
+        one, own = outer_join(statement, number, before, conditions, key)
         joins.append(one)
         before.append(one.alias)
         filters[one.alias] = own

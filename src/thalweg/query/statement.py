@@ -42,7 +42,7 @@ class StreamRef:
     """A stream of the FROM clause as it is written.
 
     With `asof` and no window, the latest row of each key is alive. `joined` is how it is joined to those
-    before it: "", or "left", "right", "full", "semi" or "anti".
+    before it: "", or "left", "right", "full", "semi" or "anti". After a CROSS JOIN, no condition is needed.
     """
 
     token: Token
@@ -51,6 +51,7 @@ class StreamRef:
     window: Window | None
     asof: bool = False
     joined: str = ""
+    cross: bool = False
 
 
 @dataclass
@@ -165,9 +166,9 @@ class _Clauses:
                 self.stream()
             elif self.word() in _JOIN_WORDS:
                 first = self.at
-                asof, joined = self.join_words()
+                words, joined = self.join_words()
                 self.check_outer(waiting, joined, self.lexed.tokens[first])
-                self.stream(asof, joined)
+                self.stream("ASOF" in words, joined, "CROSS" in words)
                 waiting.append(len(self.statement.streams) - 1)
             elif self.word() in ("ON", "USING"):
                 if not waiting:
@@ -219,8 +220,8 @@ class _Clauses:
         number = self.lexed.at(self.at + 1)
         return self.word() == "WITHIN" and number is not None and number.token_type is TokenType.NUMBER
 
-    def join_words(self) -> tuple[bool, str]:
-        """The words of a join, up to its stream: whether ASOF is one of them, and which outer join it is."""
+    def join_words(self) -> tuple[list[str], str]:
+        """The words of a join, up to its stream, and which outer join it is."""
         first, words = self.token(), []
         while self.word() in _JOIN_WORDS and self.word() != "JOIN":
             words.append(self.word())
@@ -242,7 +243,7 @@ class _Clauses:
                 f"{' '.join(words)} JOIN is no join",
                 "write LEFT, RIGHT, FULL, LEFT SEMI or LEFT ANTI before JOIN",
             )
-        return "ASOF" in words, _OUTER[kinds]
+        return words, _OUTER[kinds]
 
     def join_condition(self, number: int) -> None:
         joined = self.statement.streams[number].joined
@@ -273,7 +274,7 @@ class _Clauses:
             self.fail(self.lexed.tokens[close], "a column's name was expected here")
         self.at = close + 1
 
-    def stream(self, asof: bool = False, joined: str = "") -> None:
+    def stream(self, asof: bool = False, joined: str = "", cross: bool = False) -> None:
         lexed, token = self.lexed, self.lexed.at(self.at)
         if token is not None and token.token_type is TokenType.L_PAREN:
             self.fail(token, "parentheses in FROM are not supported", "list the streams with commas or JOIN")
@@ -314,7 +315,7 @@ class _Clauses:
         name = (alias or token).text
         if not name.strip() or not token.text.strip():
             self.fail(alias or token, "a name is empty")
-        self.statement.streams.append(StreamRef(token, token.text, name, window, asof, joined))
+        self.statement.streams.append(StreamRef(token, token.text, name, window, asof, joined, cross))
 
     def alias(self) -> Token:
         if not self.lexed.is_name(self.at) or self.word() in _AFTER_STREAM:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -110,6 +111,8 @@ def sql(
     named = time if isinstance(time, Mapping) else dict.fromkeys(streams, time)
     columns = {s: c for s, c in named.items() if isinstance(c, str)}
     parsed = parse(query, name="query", schemas=schemas, times=columns, where="thalweg.sql")
+    for warning in parsed.warnings:
+        warnings.warn(f"thalweg.sql: {warning}", stacklevel=2)
     used = {i.stream: streams[i.stream] for i in parsed.inputs}
     times = {s: _time(df, s, _for(s, time, "time")) for s, df in used.items()}
     latenesses = {s: _for(s, lateness, "lateness") for s in used}

@@ -51,7 +51,8 @@ def stream_info(
             remedy="it must be a timestamp: cast it first",
         )
     columns = {f.name: arrow_type(f.dataType) for f in schema.fields}
-    return StreamInfo(name, columns, time, lateness, idle, max_ahead, order)
+    folded = frozenset(f.name for f in schema.fields if _is_folded(f.dataType))
+    return StreamInfo(name, columns, time, lateness, idle, max_ahead, order, folded)
 
 
 def typed_query(spark: SparkSession, query: Query, schemas: Mapping[str, t.StructType]) -> TypedQuery:
@@ -153,13 +154,18 @@ def _canonical(kind: t.DataType) -> t.DataType:
     return kind
 
 
+def _is_folded(kind: t.DataType) -> bool:
+    """Whether it is text that is not compared byte by byte."""
+    return isinstance(kind, t.CharType) or getattr(kind, "collation", "UTF8_BINARY") != "UTF8_BINARY"
+
+
 def _refuse(expr: Expr, kind: t.DataType) -> None:
     if isinstance(kind, t.MapType | t.VariantType):
         raise UserError(
             f"{expr.sql} is a {kind.simpleString()}, which can't be a key",
             remedy="compare one of its values instead",
         )
-    if isinstance(kind, t.StringType) and getattr(kind, "collation", "UTF8_BINARY") != "UTF8_BINARY":
+    if isinstance(kind, t.StringType) and _is_folded(kind):
         raise UserError(
             f"{expr.sql} has the collation {kind.collation}, which can't be a key",
             remedy="compare lower(...) of it, or a plain string",
