@@ -30,6 +30,12 @@ FARTHEST = 1 << 61
 A time plus any duration, or plus the length of a window without end, then always fits in 64 bits.
 """
 
+BEFORE_ALL = 1 - FARTHEST
+"""The time of a table's rows, which is before that of all tuples."""
+
+AT_ITS_END = BEFORE_ALL - (1 << 62)
+"""The lateness of a table: once its rows have come, no more of them are waited for, ever."""
+
 _DURATION = re.compile(r"\s*([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([^\W\d_]*)\s*")
 _BYTES = {"": 1, "b": 1} | {
     prefix + unit: base**power

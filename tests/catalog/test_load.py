@@ -304,6 +304,11 @@ ADDED = [  # what is added to SMALL, where the error is, what it says
     ("joins: {}", "joins", "expected a list, found a mapping"),
     ("costs: {probe: 1}", "costs.probe", "did you mean 'probe_s'?"),
     ("costs: {interval_s: 0}", "costs.interval_s", "greater than zero"),
+    ("tables: {s1: {}}", "line 8: tables.s1", "'s1' is a stream and a table"),
+    ("tables: {t: {site: n1}}", "tables.t", "the key 'schema' is missing"),
+    ("tables: {t: {site: n1, time: ts}}", "tables.t.time", "unknown key 'time'"),
+    ("tables: {t: {site: n1, schema: {k: int}, source: {format: text, value: json}}}", "tables.t.source", "not encoded"),
+    ("tables: {t: {site: n1, schema: {k: int}, source: {format: csv}, stats: {rate: 1}}}", "tables.t.stats.rate", "unknown key"),
     ("<<: {}", "line 8", "unknown key '<<'"),
     ("---\nsites: {}", "line 8", "not valid YAML"),
 ]  # fmt: skip
@@ -452,3 +457,20 @@ def test_text_of_a_limited_length_is_a_string(tmp_path):
     assert dict(known.streams["s1"].columns) == {
         "ts": "timestamp", "dest": "string", "tags": "array<string>", "n": "DEC(4)", "size": "int",
     }  # fmt: skip
+
+
+def test_a_table(tmp_path: Path) -> None:
+    path = tmp_path / "catalog.yaml"
+    table = "{site: n1, schema: {k: int}, source: {format: csv, options: {path: t}}, stats: {rows: 7, distinct: {K: 7}}}"
+    path.write_text(SMALL + f"tables: {{t: {table}}}\n")
+    known = load(path)
+    one = known.streams["t"]
+    assert known.tables == {"t"}
+    assert set(known.times) == {"s1"}
+    assert (one.stats.rows, one.stats.rate, one.stats.distinct, dict(one.columns)) == (
+        7,
+        0,
+        {"k": 7},
+        {"k": "int"},
+    )
+    assert one.source.options["path"] == str(tmp_path / "t")

@@ -36,7 +36,7 @@ def catalog(streams, sites=(), joins=(), links=None, **more):
 
 
 def query(sql, known, name="q"):
-    return parse(sql, name=name, schemas=known.schemas, times=known.times)
+    return parse(sql, name=name, schemas=known.schemas, times=known.times, tables=known.tables)
 
 
 def planned(sql, known, planner, objective="bytes", deliver_to=None, **settings):

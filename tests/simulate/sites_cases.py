@@ -207,18 +207,18 @@ def drive(case: Case, made: Compiled, rows: dict[str, list[dict]], *, crashes: f
 
 
 def drive_rows(
-    host: SimulatedHost, rows, as_batch, seed: int, crashes: float = 0.2
+    host: SimulatedHost, rows, as_batch, seed: int, crashes: float = 0.2, tables=frozenset()
 ) -> dict[str, list[list[dict]]]:
-    """The batches in which the rows of each stream came."""
+    """The batches in which the rows of each stream came; those of tables come at once."""
     rng = random.Random(seed + 1)
     left = {a: list(r) for a, r in rows.items()}
     batches: dict[str, list[list[dict]]] = {a: [] for a in rows}
     ended = False
     for _ in range(100_000):
         fresh = {}
-        for a in left:
-            n = rng.choice([0, 0, 1, 3, 10, 40])
-            chosen, left[a] = left[a][:n], left[a][n:]
+        for a, rest in left.items():
+            n = len(rest) if a in tables else rng.choice([0, 0, 1, 3, 10, 40])
+            chosen, left[a] = rest[:n], rest[n:]
             if chosen:
                 batches[a].append(chosen)
                 fresh[a] = as_batch(a, chosen)

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from tests.planners.examples import catalog, query, stream
 from tests.simulate.sites_cases import TIME, drive_rows, evaluate, handed_out, labels
+from thalweg.catalog.model import TIMELESS, Source, Stats, Stream
 from thalweg.compile.compiler import compile_plan
 from thalweg.compile.inputs import StreamInfo, TypedQuery
 from thalweg.operators.program import Program
@@ -19,6 +20,7 @@ from thalweg.plan.options import Objective, PlanOptions
 from thalweg.planners.table import Session, planner
 from thalweg.query.model import Equality, Expr
 from thalweg.simulate.host import SimulatedHost
+from thalweg.units import BEFORE_ALL
 
 KINDS = {"long": pa.int64(), "string": pa.string(), "double": pa.float64(), "timestamp": TIME}
 LONGS = {"x": "long", "y": "long", "id": "long"}
@@ -41,6 +43,12 @@ def known_of(sites, columns=LONGS, popular=()):
     return catalog(found, sites=["n0", "n1", "n2", "n3"])
 
 
+def with_table(known, name, site, columns=LONGS, **stats):
+    """The catalog with a table."""
+    one = Stream.of_table(name, f"n{site}", columns, Source(format="parquet"), Stats(**stats))
+    return known.model_copy(update={"streams": {**known.streams, name: one}})
+
+
 def value(kind, rng, nulls):
     if rng.random() < nulls:
         return None
@@ -53,6 +61,10 @@ def rows_of(known, seed, nulls=0.05):
     rng = random.Random(seed)
     out = {}
     for name, one in known.streams.items():
+        if one.table:
+            rows = [{c: value(k, rng, nulls) for c, k in one.columns.items()} for _ in range(6)]
+            out[name] = [{**row, "id": i} for i, row in enumerate(rows)]
+            continue
         clock, rows = 0, []
         for i in range(25):
             clock += rng.randrange(8)
@@ -62,15 +74,21 @@ def rows_of(known, seed, nulls=0.05):
     return out
 
 
-def table(one, rows):
+def kinds_of(one):
     kinds = {c: KINDS[k] for c, k in one.columns.items()}
-    return pa.record_batch([pa.array([r[c] for r in rows], k) for c, k in kinds.items()], names=list(kinds))
+    return {**kinds, TIMELESS: TIME} if one.table else kinds
+
+
+def table(one, rows):
+    kinds = kinds_of(one)
+    always = {TIMELESS: BEFORE_ALL} if one.table else {}
+    columns = [pa.array([{**r, **always}[c] for r in rows], k) for c, k in kinds.items()]
+    return pa.record_batch(columns, names=list(kinds))
 
 
 def infos_of(known):
     return {
-        n: StreamInfo(n, {c: KINDS[k] for c, k in s.columns.items()}, "ts", s.lateness, order=s.order)
-        for n, s in known.streams.items()
+        n: StreamInfo(n, kinds_of(s), s.time, s.lateness, order=s.order) for n, s in known.streams.items()
     }
 
 
@@ -123,8 +141,12 @@ def check(known, planned, seed, nulls=0.05, keep=False):
     made = made_of(known, planned, keep=keep)
     host = SimulatedHost(made, evaluate)
     rows = rows_of(known, seed, nulls)
-    batches = drive_rows(host, rows, lambda name, part: table(known.streams[name], part), seed)
-    kept = {n: reference.late_split(b, known.streams[n].lateness)[0] for n, b in batches.items()}
+    tables = known.tables
+    batches = drive_rows(host, rows, lambda name, part: table(known.streams[name], part), seed, tables=tables)
+    kept = {
+        n: rows[n] if n in tables else reference.late_split(b, known.streams[n].lateness)[0]
+        for n, b in batches.items()
+    }
     for number, (asked, _) in enumerate(planned):
         tables = {n: pa.Table.from_batches([table(known.streams[n], r)]) for n, r in kept.items()}
         with duck.connect() as con:

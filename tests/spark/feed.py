@@ -177,7 +177,7 @@ def expected(sql: str, feeds: Mapping[str, Feed], *, whole: bool = False) -> Cou
         },
     )
     tables = {name: f.table(f.rows if whole else f.split()[0]) for name, f in feeds.items()}
-    query = parse(sql, name="q", schemas=catalog.schemas, times=catalog.times)
+    query = parse(sql, name="q", schemas=catalog.schemas, times=catalog.times, tables=catalog.tables)
     with duck.connect() as con:
         duck.load(con, query, catalog, read_static=lambda stream: tables[stream.name])
         found = con.sql(duck.expected_sql(query, catalog))

@@ -71,6 +71,7 @@ def _merged(old: Stats, new: Stats) -> Stats:
     """A column whose distinct values are known anew has no other named values than the new ones."""
     rates = {column: r for column, r in old.rates.items() if column not in new.distinct}
     return Stats(
+        rows=old.rows,
         rate=old.rate if new.rate is None else new.rate,
         bytes=old.bytes if new.bytes is None else new.bytes,
         widths={**old.widths, **new.widths},

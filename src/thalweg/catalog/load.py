@@ -20,6 +20,8 @@ _STREAM = (
     *("site", "time", "time_unit", "time_format", "order", "lateness", "idle", "max_ahead"),
     *("schema", "source", "stats"),
 )
+_TABLE = ("site", "schema", "source", "stats")
+_STATS = ("rate", "bytes", "widths", "distinct", "rates")
 _UNITS = ("seconds", "milliseconds", "microseconds")
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 _ENCODINGS = ("json", "csv")
@@ -37,9 +39,11 @@ def load(path: str | os.PathLike[str]) -> Catalog:
     """Read a catalog file; a mistake in it is a UserError that names the place."""
     file = Path(path)
     document = read(file, str(path))
-    top = document.mapping(("sites", "links", "streams", "joins", "costs"), required=("sites", "streams"))
+    top = document.mapping(
+        ("sites", "links", "streams", "tables", "joins", "costs"), required=("sites", "streams")
+    )
     sites = _sites(top["sites"])
-    streams = _streams(top["streams"], sites, file.absolute().parent)
+    streams = _streams(top["streams"], top.get("tables"), sites, file.absolute().parent)
     return Catalog(
         path=str(file.absolute()),
         sites=sites,
@@ -117,16 +121,39 @@ def _link(keys: Mapping[str, Place], base: Link) -> Link:
     )
 
 
-def _streams(place: Place, sites: Mapping[str, Site], folder: Path) -> dict[str, Stream]:
-    entries = _named(place, "stream")
+def _streams(
+    place: Place, tables: Place | None, sites: Mapping[str, Site], folder: Path
+) -> dict[str, Stream]:
+    """The streams, and the tables after them."""
+    streams = _named(place, "stream")
+    others = {} if tables is None else _named(tables, "table")
     seen: dict[str, str] = {}
-    for name, entry in entries.items():
+    for name, entry in (*streams.items(), *others.items()):
         if other := seen.get(name.lower()):
-            raise entry.error(
-                f"the streams {other!r} and {name!r} differ only in case", "SQL can't tell them apart"
-            )
+            what = f"{name!r} is a stream and a table"
+            if other != name:
+                what = f"the streams {other!r} and {name!r} differ only in case"
+            raise entry.error(what, "SQL can't tell them apart")
         seen[name.lower()] = name
-    return {name: _stream(name, entry, sites, folder) for name, entry in entries.items()}
+    found = {name: _stream(name, entry, sites, folder) for name, entry in streams.items()}
+    return found | {name: _table(name, entry, sites, folder) for name, entry in others.items()}
+
+
+def _table(name: str, place: Place, sites: Mapping[str, Site], folder: Path) -> Stream:
+    keys = place.mapping(_TABLE, required=("site", "schema", "source"))
+    types = _schema(keys["schema"])
+    source = _source(keys["source"], types, folder)
+    if source.value is not None:
+        raise keys["source"].error("a table's values are not encoded", "leave `value` out")
+    written = keys["schema"].mapping()
+    columns = {column: _declared(written[column].text().strip(), kind) for column, kind in types.items()}
+    stats = Stats()
+    if "stats" in keys:
+        known = keys["stats"].mapping(("rows", "bytes", "widths", "distinct"))
+        stats = _stats({k: v for k, v in known.items() if k != "rows"}, types)
+        if "rows" in known:
+            stats = stats.model_copy(update={"rows": known["rows"].number()})
+    return Stream.of_table(name, _site(keys["site"], sites), columns, source, stats)
 
 
 def _stream(name: str, place: Place, sites: Mapping[str, Site], folder: Path) -> Stream:
@@ -157,7 +184,7 @@ def _stream(name: str, place: Place, sites: Mapping[str, Site], folder: Path) ->
             for column, kind in types.items()
         },
         source=_source(keys["source"], types, folder),
-        stats=_stats(keys["stats"], types) if "stats" in keys else Stats(),
+        stats=_stats(keys["stats"].mapping(_STATS), types) if "stats" in keys else Stats(),
         **durations,
         **how,
     )
@@ -280,9 +307,7 @@ def _path(place: Place, folder: Path) -> str:
     return f"{root.rstrip('/')}/{{{','.join(os.path.relpath(p, root) for p in paths)}}}"
 
 
-def _stats(place: Place, types: Mapping[str, SparkType]) -> Stats:
-    keys = place.mapping(("rate", "bytes", "widths", "distinct", "rates"))
-
+def _stats(keys: Mapping[str, Place], types: Mapping[str, SparkType]) -> Stats:
     def by_column(key: str) -> list[tuple[str, Place]]:
         found: dict[str, Place] = {}
         for name, entry in (keys[key].mapping() if key in keys else {}).items():

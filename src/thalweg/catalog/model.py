@@ -7,9 +7,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from thalweg.units import AT_ITS_END
+
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 PositiveAmount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Microseconds = Annotated[int, Field(ge=0)]
+
+
+TIMELESS = "#time"
+"""The time column that a table gets; nobody reads it."""
 
 
 class _Model(BaseModel):
@@ -68,8 +74,12 @@ class Source(_Model):
 
 
 class Stats(_Model):
-    """Declared statistics of a stream; a missing one is assumed later, never zero."""
+    """Declared statistics of a stream; a missing one is assumed later, never zero.
 
+    `rows` is how many a table has.
+    """
+
+    rows: Amount | None = None
     rate: Amount | None = None
     bytes: Amount | None = None
     widths: Mapping[str, Amount] = {}
@@ -77,17 +87,21 @@ class Stats(_Model):
     rates: Mapping[str, Mapping[Any, Amount]] = {}
 
 
+_NOTHING_KNOWN = Stats()
+
+
 class Stream(_Model):
     """A stream and the site where it arises. Durations are in microseconds.
 
     In the source, its time may be a number of `time_unit`s since 1970, or a text of the form `time_format`.
+    A `table` has no time: its source is read once, and its rows are alive always.
     """
 
     name: str
     site: str
     time: str
     order: tuple[str, ...] = ()
-    lateness: Microseconds = 10_000_000
+    lateness: int = 10_000_000
     idle: Microseconds | None = None
     max_ahead: Microseconds | None = None
     columns: Mapping[str, str]  # name -> Spark SQL type name, in order
@@ -96,10 +110,13 @@ class Stream(_Model):
     time_unit: Literal["seconds", "milliseconds", "microseconds"] | None = None
     time_format: str | None = None
     time_number: str | None = None  # the type of a time that is a number, where it was declared
+    table: bool = False
 
     @property
     def raw_time(self) -> str | None:
         """The type of the time in the source, where it is another one; None where it is a timestamp."""
+        if self.table:
+            return None
         if self.time_unit is not None:
             return self.time_number or ("decimal(38,6)" if self.source.is_text else "bigint")
         if self.time_format is not None:
@@ -109,10 +126,30 @@ class Stream(_Model):
 
     @model_validator(mode="after")
     def _columns_exist(self) -> Stream:
-        named = {self.time, *self.order, *self.stats.widths, *self.stats.distinct, *self.stats.rates}
+        named = {*self.order, *self.stats.widths, *self.stats.distinct, *self.stats.rates}
+        named |= set() if self.table else {self.time}
         if missing := sorted(named - set(self.columns)):
             raise ValueError(f"stream {self.name} has no column {', '.join(missing)}")
+        if self.lateness < 0 and not self.table:
+            raise ValueError(f"the lateness of stream {self.name} is negative")
         return self
+
+    @classmethod
+    def of_table(
+        cls, name: str, site: str, columns: Mapping[str, str], source: Source, stats: Stats = _NOTHING_KNOWN
+    ) -> Stream:
+        """A table: a stream of which all comes at once, before everything else."""
+        stats = stats.model_copy(update={"rate": 0.0})
+        return cls(
+            name=name,
+            site=site,
+            time=TIMELESS,
+            lateness=AT_ITS_END,
+            columns=columns,
+            source=source,
+            stats=stats,
+            table=True,
+        )
 
 
 class JoinSelectivity(_Model):
@@ -161,7 +198,12 @@ class Catalog(_Model):
     @property
     def times(self) -> dict[str, str]:
         """Every stream's time column."""
-        return {name: stream.time for name, stream in self.streams.items()}
+        return {name: stream.time for name, stream in self.streams.items() if not stream.table}
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """The names of the tables among the streams."""
+        return frozenset(name for name, stream in self.streams.items() if stream.table)
 
     def selectivity(self, left: tuple[str, str], right: tuple[str, str]) -> float | None:
         """The declared selectivity of an equality of two (stream, column)s, whichever way round."""

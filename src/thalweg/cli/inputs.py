@@ -48,7 +48,14 @@ def _read_query(path: Path, catalog: Catalog) -> Query:
     from thalweg.query import parse
 
     text = _read_text(path)
-    return parse(text, name=path.stem, schemas=catalog.schemas, times=catalog.times, where=str(path))
+    return parse(
+        text,
+        name=path.stem,
+        schemas=catalog.schemas,
+        times=catalog.times,
+        tables=catalog.tables,
+        where=str(path),
+    )
 
 
 def _read_text(path: Path) -> str:

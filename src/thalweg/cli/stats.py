@@ -56,7 +56,8 @@ def measure(queries: Sequence[Query], catalog: Catalog) -> dict[str, Sketch]:
     """A sketch of each stream of the queries, of all tuples that its source holds."""
     from thalweg.observe.joins import keys
 
-    return {name: _measured(catalog, name, columns) for name, columns in keys(queries).items()}
+    streams = {name: columns for name, columns in keys(queries).items() if name not in catalog.tables}
+    return {name: _measured(catalog, name, columns) for name, columns in streams.items()}
 
 
 def _measured(catalog: Catalog, name: str, keys: Sequence[str]) -> Sketch:

@@ -122,6 +122,7 @@ def _results(names: QueryFields) -> ResultPlan:
         (a, c, f"{a}.{field_of(c)}", names.info(a).columns[c]) for a in query.aliases for c in names.sent(a)
     )
     absent = {one.alias for one in query.outer if not one.brings}
+    absent |= {one.alias for one in query.inputs if one.is_table}  # never the latest
     times = tuple((a, names.info(a).time) for a in query.aliases if a not in absent)
     return ResultPlan(query, fields, names.same, times)
 
@@ -317,7 +318,7 @@ class _Building:
                 Field(field_of(c), k, START) if c == info.time else Field(field_of(c), stored_type(k))
                 for c, k in info.columns.items()
             )
-        observed = self._observed(op) if base else ()
+        observed = self._observed(op) if base and info.lateness >= 0 else ()  # a table has no rate
         fields |= dict.fromkeys(field for field, _ in observed)
         skipped = (SEQ, END)
         travel = [f for f in fields if f != field_of(info.time) and not f.startswith(skipped)]
@@ -387,7 +388,7 @@ class _Building:
         if len(windows) > 1 or not chosen:
             fields += [flag.name for flag in selection.flags]
         spans = [
-            NEVER if w.kind is WindowKind.UNBOUNDED else min(w.size, NEVER)
+            NEVER if w.kind in (WindowKind.UNBOUNDED, WindowKind.ALWAYS) else min(w.size, NEVER)
             for w in windows
             if w.kind is not WindowKind.ROWS
         ]

@@ -94,7 +94,8 @@ class Ports:
         own = names.query.input(view.aliases[0]).window
         brings = rows or own.kind is WindowKind.TUMBLE
         if single and not brings and op.role in ("join", "probe", "keys"):
-            span = NEVER if own.kind is WindowKind.UNBOUNDED else min(own.size, NEVER)
+            unending = own.kind in (WindowKind.UNBOUNDED, WindowKind.ALWAYS)
+            span = NEVER if unending else min(own.size, NEVER)
         return Port(
             label,
             tuple(fields),

@@ -233,10 +233,12 @@ def _exp(log: float) -> float:
 
 
 def _source(one: Input, statistics: Statistics) -> tuple[float, float]:
-    whole = statistics.rate(one.stream).value
     passing = 1.0
     for condition in one.filters:
         passing *= passes(one, condition, statistics)
+    if one.is_table:
+        return 0.0, statistics.rows(one.stream).value * passing
+    whole = statistics.rate(one.stream).value
     if one.window.kind is WindowKind.ROWS:
         # Rows are counted before the filters; the window holds those of the last k that passed.
         values = [statistics.distinct(one.stream, column).value for column in one.window.by]

@@ -15,6 +15,7 @@ from typing import Any
 from thalweg.catalog.model import Catalog, JoinSelectivity, Stats, selectivity_of
 
 RATE = 1000.0
+ROWS = 1000.0
 DISTINCT = 1000.0
 PASSES = 1 / 3
 FOREVER_S = 3600.0
@@ -94,6 +95,13 @@ class Statistics:
             for by_value in filter(None, stats.rates.values()):
                 return self._value(stream, sum(by_value.values()), certainty)
         return self._assume(f"streams.{stream}.stats.rate", RATE)
+
+    def rows(self, table: str) -> Value:
+        """The rows of a table."""
+        for stats, certainty in self._known(table):
+            if stats.rows is not None:
+                return self._value(table, stats.rows, certainty)
+        return self._assume(f"tables.{table}.stats.rows", ROWS)
 
     def distinct(self, stream: str, column: str) -> Value:
         """Distinct values of a column."""

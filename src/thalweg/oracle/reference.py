@@ -7,6 +7,7 @@ A tuple is alive on an interval that begins at its time:
     [PARTITION BY c ROWS k]    the same, of the tuples with the same c (NULL is a value here)
     [TUMBLE T]    [ts, end of its window)                      half-open; windows begin at multiples of T
     [UNBOUNDED]   [ts, for ever)
+    of a table    always
 
 A result is one tuple of each stream, all matching, all alive at the same moment. Its time is the
 greatest of theirs: the intervals meet exactly when all of them contain that moment.
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from thalweg.query.model import Window, WindowKind
-from thalweg.units import FARTHEST
+from thalweg.units import BEFORE_ALL, FARTHEST
 
 Row = Mapping[str, Any]
 Key = Callable[[Row], tuple[Any, ...]]
@@ -83,6 +84,8 @@ def alive(stream: Stream) -> dict[int, tuple[int, float]]:
     Time is in whole microseconds, so the last moment before `t` is `t - 1`.
     """
     window = stream.window
+    if window.kind is WindowKind.ALWAYS:
+        return dict.fromkeys(range(len(stream.rows)), (BEFORE_ALL, math.inf))
     times = {n: row[stream.time] for n, row in enumerate(stream.rows) if row[stream.time] is not None}
     if window.kind is WindowKind.RANGE:
         return {n: (ts, ts + window.size) for n, ts in times.items()}

@@ -15,6 +15,7 @@ from thalweg.catalog.model import Catalog, Stream
 from thalweg.oracle.inputs import quoted
 from thalweg.oracle.translate import Types, translate
 from thalweg.query.model import Equality, Expr, Input, Outer, OuterKind, Query, WindowKind
+from thalweg.units import BEFORE_ALL
 
 _FOREVER = 2**63 - 1
 
@@ -47,7 +48,8 @@ def expected_sql(query: Query, catalog: Catalog) -> str:
         for n, i in enumerate(query.inputs)
     ]
     parts.append(f"slices AS MATERIALIZED ({_slices(query)})")
-    parts += [f"i{n} AS ({_sliced(n)})" for n in range(len(query.inner))]
+    for n, one in enumerate(query.inputs[: len(query.inner)]):
+        parts.append(f"i{n} AS ({f'FROM a{n}' if one.is_table else _sliced(n)})")
     if query.outer:
         return _outer(query, catalog, types, parts)
 
@@ -67,11 +69,12 @@ def _together(query: Query, types: Types, inputs: dict[str, str]) -> list[str]:
     starts = ", ".join(f'{i}."@start"' for i in inputs.values())
     ends = ", ".join(f'{i}."@end"' for i in inputs.values())
     conditions = [_equality(e, types, inputs) for e in query.equalities]
-    for one, other in combinations(inputs.values(), 2):
+    timed = [inputs[i.alias] for i in query.inputs if i.alias in inputs and not i.is_table]
+    for one, other in combinations(timed, 2):
         # Intervals meet if every two of them do; said pair by pair, it prunes before the last join.
         conditions.append(f'{one}."@slice" = {other}."@slice"')
         conditions.append(f'{one}."@start" <= {other}."@end" AND {other}."@start" <= {one}."@end"')
-    conditions.append(f'i0."@slice" = greatest({starts}) // (SELECT width FROM slices)')
+    conditions.append(f'{timed[0]}."@slice" = greatest({starts}) // (SELECT width FROM slices)')
     conditions.append(f"greatest({starts}) <= least({ends})")
     return conditions
 
@@ -146,6 +149,10 @@ def duplicates_sql(stream: Stream, relation: str, by: Sequence[str]) -> str:
 
 def _alive(one: Input, stream: Stream, relation: str, types: Types) -> str:
     """The tuples of one input that pass its filters, each with the first and last moment of its life."""
+    if one.is_table:
+        whole = f'SELECT *, {BEFORE_ALL} AS "@start", {_FOREVER} AS "@end" FROM {quoted(relation)}'
+        filters = ["true", *(translate(e, types, {one.alias: "t"}) for e in one.filters)]
+        return f"SELECT * FROM ({whole}) t WHERE {' AND '.join(f'({f})' for f in filters)}"
     start = f"epoch_us({quoted(stream.time)})"
     if one.window.kind is WindowKind.RANGE and one.window.size < _FOREVER:
         size = one.window.size
@@ -169,7 +176,7 @@ def _alive(one: Input, stream: Stream, relation: str, types: Types) -> str:
 
 
 def _constant_width(query: Query) -> bool:
-    return all(i.window.kind is WindowKind.RANGE for i in query.inputs)
+    return all(i.window.kind is WindowKind.RANGE for i in query.inputs if not i.is_table)
 
 
 def _slices(query: Query) -> str:
@@ -178,12 +185,11 @@ def _slices(query: Query) -> str:
     As wide as the longest of the inputs' mean lives, so that no input more than doubles by being sliced.
     """
     if _constant_width(query):
-        width = max(1, *(min(i.window.size, _FOREVER) for i in query.inputs))
+        width = max(1, *(min(i.window.size, _FOREVER) for i in query.inputs if not i.is_table))
         return f"SELECT {_FOREVER} AS last, {width} AS width"
-    last = ", ".join(f'(SELECT max("@start") FROM a{n})' for n in range(len(query.inputs)))
-    lives = [
-        f'SELECT avg(least("@end", last) - "@start") AS life FROM a{n}' for n in range(len(query.inputs))
-    ]
+    timed = [n for n, i in enumerate(query.inputs) if not i.is_table]
+    last = ", ".join(f'(SELECT max("@start") FROM a{n})' for n in timed)
+    lives = [f'SELECT avg(least("@end", last) - "@start") AS life FROM a{n}' for n in timed]
     return (
         "SELECT last, greatest(1, (SELECT CAST(ceil(max(life)) AS BIGINT) "
         f"FROM ({' UNION ALL '.join(lives)}))) AS width FROM (SELECT greatest({last}) AS last)"
@@ -204,6 +210,6 @@ def _equality(equality: Equality, types: Types, inputs: dict[str, str]) -> str:
 
 def _result_time(query: Query, catalog: Catalog, start: str) -> str:
     moment = f"make_timestamp({start})"
-    streams = [catalog.streams[i.stream] for i in query.inputs]
+    streams = [catalog.streams[i.stream] for i in query.inputs if not i.is_table]
     without_zone = all(s.columns[s.time].lower().startswith("timestamp_ntz") for s in streams)
     return moment if without_zone else f"({moment} AT TIME ZONE 'UTC')"

@@ -21,6 +21,7 @@ class WindowKind(StrEnum):
     ROWS = "rows"
     TUMBLE = "tumble"
     UNBOUNDED = "unbounded"
+    ALWAYS = "always"
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Window:
 
     RANGE: a span of microseconds. ROWS: until so many later tuples have come; with `by`, so many with the
     same values of these columns. TUMBLE: until the end of its tumbling window of so many microseconds; these
-    begin at 1970-01-01T00:00:00Z. UNBOUNDED: for ever.
+    begin at 1970-01-01T00:00:00Z. UNBOUNDED: for ever. ALWAYS: before its time, too, as a row of a table is.
 
     >>> str(Window(WindowKind.ROWS, 1, by=("k",)))
     'rows 1 by k'
@@ -42,6 +43,8 @@ class Window:
 
     def __str__(self) -> str:
         """What a plan calls it; its slide is not part of that."""
+        if self.kind is WindowKind.ALWAYS:
+            return str(self.kind)
         return f"{self.kind} {self.size}" + (f" by {', '.join(self.by)}" if self.by else "")
 
     def __post_init__(self) -> None:
@@ -181,6 +184,10 @@ class Input:
     window: Window
     filters: tuple[Expr, ...] = ()
 
+    @property
+    def is_table(self) -> bool:
+        return self.window.kind is WindowKind.ALWAYS
+
 
 @dataclass(frozen=True)
 class Equality:
@@ -278,6 +285,8 @@ class Query:
                 raise ValueError(f"query {self.name}: a filter of {i.alias} reads another stream")
         if aliases[len(self.inner) :] != tuple(one.alias for one in self.outer) or not self.inner:
             raise ValueError(f"query {self.name}: outer joins come after the inner part")
+        if all(i.is_table for i in self.inputs[: len(self.inner)]):
+            raise ValueError(f"query {self.name}: a table joins a stream")
         if len(parts := connected(self.inner, self.equalities)) > 1:
             raise ValueError(f"query {self.name}: no equality connects {' and '.join(map(str, parts))}")
 

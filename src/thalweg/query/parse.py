@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
 from sqlglot import exp
@@ -33,11 +33,13 @@ def parse(
     name: str,
     schemas: Schemas,
     times: Mapping[str, str] | None = None,
+    tables: Collection[str] = (),
     where: str | None = None,
 ) -> Query:
     """Read a query over streams with the given columns; `where` is the file for messages.
 
-    `times` are the columns with the streams' times: conditions on them can take the place of windows.
+    `times` are the columns with the streams' times: conditions on them can take the place of windows. Those
+    of the streams that are `tables` have no window.
 
     >>> query = parse(
     ...     "SELECT a.x FROM s [RANGE 5 MINUTES] a JOIN t [ROWS 10] b ON a.x = b.x WHERE b.y > 1",
@@ -51,15 +53,18 @@ def parse(
     if not is_name(name):
         raise UserError(f"{name[:80]!r} can't be the name of a query", where=where, remedy=NAMING)
     try:
-        return _parse(text, name, schemas, times or {}, where)
+        return _parse(text, name, schemas, times or {}, frozenset(tables), where)
     except RecursionError:
         raise UserError("the query is nested too deeply", where=f"{where}, line 1, column 1") from None
 
 
-def _parse(text: str, name: str, schemas: Schemas, times: Mapping[str, str], where: str) -> Query:
+def _parse(
+    text: str, name: str, schemas: Schemas, times: Mapping[str, str], tables: frozenset[str], where: str
+) -> Query:
     statement = read_statement(text, where)
     lexed = statement.lexed
     streams = _streams(statement, schemas)
+    timeless = _tables(statement, streams, tables)
     scope = Scope(
         {ref.alias: schemas[stream] for ref, stream in zip(statement.streams, streams, strict=True)}
     )
@@ -85,11 +90,15 @@ def _parse(text: str, name: str, schemas: Schemas, times: Mapping[str, str], whe
         others=[e for one in (conditions, *outer.values()) for e in one.others],
         tumbling=[e for one in (conditions, *outer.values()) for e in one.tumbling],
     )
-    windows = windows_of(statement, scope, every, of_aliases)
+    windows = windows_of(statement, scope, every, of_aliases, timeless)
     order = outer_order(statement)
     key = partial(constant_key, scope)
     joins = _outer_joins(statement, order, outer, conditions, key)
     inner = [ref.alias for ref in order[: len(order) - len(joins)]]
+    if timeless.issuperset(inner):
+        raise lexed.error(
+            statement.streams[0].token, "a table joins a stream", "put the stream first, then LEFT JOIN"
+        )
     connect(statement, inner, conditions, key)
     named = {ref.alias: stream for ref, stream in zip(statement.streams, streams, strict=True)}
     return Query(
@@ -161,6 +170,22 @@ def _streams(statement: Statement, schemas: Schemas) -> list[str]:
     if len(found) < 2:
         raise lexed.error(statement.streams[0].token, "a join needs two streams or more", "add one to FROM")
     return found
+
+
+def _tables(statement: Statement, streams: Sequence[str], tables: frozenset[str]) -> frozenset[str]:
+    """The aliases of tables."""
+    found = set()
+    for ref, stream in zip(statement.streams, streams, strict=True):
+        if stream not in tables:
+            continue
+        if ref.window is not None or ref.asof:
+            raise statement.lexed.error(
+                ref.token, f"{stream!r} is a table: its rows are alive always", "leave the window out"
+            )
+        if ref.joined == "full":
+            raise statement.lexed.error(ref.token, "FULL JOIN is for two streams", "write LEFT JOIN")
+        found.add(ref.alias)
+    return frozenset(found)
 
 
 def _using(

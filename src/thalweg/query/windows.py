@@ -8,7 +8,7 @@ b.ts BETWEEN a.ts - INTERVAL 5 MINUTES AND a.ts + INTERVAL 1 MINUTE
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import NoReturn
 
@@ -26,24 +26,36 @@ Bound = tuple[str, str, int]
 
 
 def windows_of(
-    statement: Statement, scope: Scope, conditions: Conditions, times: Mapping[str, str]
+    statement: Statement,
+    scope: Scope,
+    conditions: Conditions,
+    times: Mapping[str, str],
+    tables: Collection[str] = (),
 ) -> dict[str, Window]:
     """The window of each alias; `times` are the time columns, as far as they are known."""
-    found = _Windows(statement, scope, conditions, times)
+    found = _Windows(statement, scope, conditions, times, tables)
     return {ref.alias: found.of(ref) for ref in statement.streams}
 
 
 class _Windows:
     def __init__(
-        self, statement: Statement, scope: Scope, conditions: Conditions, times: Mapping[str, str]
+        self,
+        statement: Statement,
+        scope: Scope,
+        conditions: Conditions,
+        times: Mapping[str, str],
+        tables: Collection[str],
     ) -> None:
         self.statement, self.scope, self.conditions, self.times = statement, scope, conditions, times
+        self.tables = tables
         self.lexed = statement.lexed
         self.asof = any(ref.asof for ref in statement.streams)
         self.tumbles = self._tumbles()
         self._farthest: dict[tuple[str, str], int] | None = None
 
     def of(self, ref: StreamRef) -> Window:
+        if ref.alias in self.tables:
+            return Window(WindowKind.ALWAYS)
         if ref.window is not None:
             return self._as_declared(ref, ref.window)
         if ref.asof:
@@ -117,7 +129,9 @@ class _Windows:
         """The shortest window that holds a tuple until all that its times may be compared with have come."""
         if self._farthest is None:
             self._farthest = self._closure()
-        others = [one.alias for one in self.statement.streams if one.alias != ref.alias]
+        others = [one.alias for one in self.statement.streams if one.alias not in {ref.alias, *self.tables}]
+        if not others and self.tables:
+            return Window(WindowKind.RANGE, 0)  # a table's row is there when a tuple comes
         lengths = [self._farthest.get((ref.alias, other)) for other in others]
         if not lengths or None in lengths:
             self._missing(ref)

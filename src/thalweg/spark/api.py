@@ -12,6 +12,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
 
+from thalweg.catalog.model import TIMELESS
 from thalweg.errors import UserError
 from thalweg.plan.gathered import gathered
 from thalweg.query import parse
@@ -20,9 +21,10 @@ from thalweg.spark.host import compiled, fixed, flow
 from thalweg.spark.late import LateFiles
 from thalweg.spark.results import reports, result_rows, results
 from thalweg.spark.session import prepare, quiet_workers
+from thalweg.spark.streams import at_once, with_time
 from thalweg.spark.typing import stream_info, typed_query
 from thalweg.spark.worker import forget_at_exit
-from thalweg.units import parse_duration, parse_size
+from thalweg.units import AT_ITS_END, parse_duration, parse_size
 
 _joins = itertools.count(1)
 
@@ -100,7 +102,8 @@ def sql(
 ) -> DataFrame:
     """All results of a windowed join query over DataFrames, by the names used in its FROM clause.
 
-    `late`, `memory_budget` and `spill` are as in `join`.
+    A static DataFrame beside streaming ones is a table, as is one for which `time` names no column: its rows
+    are read once, and it has no window. `late`, `memory_budget` and `spill` are as in `join`.
     """
     _check_streams(streams, "thalweg.sql")
     if not isinstance(query, str):
@@ -110,15 +113,19 @@ def sql(
     schemas = {name: {f.name: f.dataType.simpleString() for f in df.schema} for name, df in streams.items()}
     named = time if isinstance(time, Mapping) else dict.fromkeys(streams, time)
     columns = {s: c for s, c in named.items() if isinstance(c, str)}
-    parsed = parse(query, name="query", schemas=schemas, times=columns, where="thalweg.sql")
+    live = any(df.isStreaming for df in streams.values())
+    tables = {s for s, df in streams.items() if not df.isStreaming and (live or s not in named)}
+    parsed = parse(query, name="query", schemas=schemas, times=columns, tables=tables, where="thalweg.sql")
     for warning in parsed.warnings:
         warnings.warn(f"thalweg.sql: {warning}", stacklevel=2)
     used = {i.stream: streams[i.stream] for i in parsed.inputs}
-    times = {s: _time(df, s, _for(s, time, "time")) for s, df in used.items()}
-    latenesses = {s: _for(s, lateness, "lateness") for s in used}
+    tables = {i.stream for i in parsed.inputs if i.is_table}
+    used |= {s: at_once(spark, used[s]) if live else with_time(used[s]) for s in tables}
+    times = {s: TIMELESS if s in tables else _time(df, s, _for(s, time, "time")) for s, df in used.items()}
+    latenesses = {s: _for(s, lateness, "lateness") for s in used if s not in tables}
     orders = {}
     for s, df in used.items():
-        given = order.get(s, ()) if isinstance(order, Mapping) else order
+        given = order.get(s, ()) if isinstance(order, Mapping) else () if s in tables else order
         none = given is None or (isinstance(given, list | tuple) and not given)
         orders[s] = [] if none else _columns(df, s, given, "order")
     memory = _memory(memory_budget, spill, "thalweg.sql")
@@ -168,13 +175,14 @@ def _run(
             name,
             df.schema,
             times[name],
-            parse_duration(lateness[name], where="`lateness`"),
+            AT_ITS_END if times[name] == TIMELESS else parse_duration(lateness[name], where="`lateness`"),
             order=tuple((orders or {}).get(name, ())),
         )
         for name, df in streams.items()
     ]
     schemas = {name: df.schema for name, df in streams.items()}
-    _same_clock(spark, {name: schemas[name][times[name]].dataType for name in streams})
+    timed = [name for name in streams if times[name] != TIMELESS]
+    _same_clock(spark, {name: schemas[name][times[name]].dataType for name in timed})
     at = dict.fromkeys(streams, "here")
     typed = typed_query(spark, query, schemas)
     made = compiled(spark, [(typed, gathered(query))], infos, at, keep_late=late is not None)

@@ -147,7 +147,10 @@ class Plans:
         if [(q.query, q.text) for q in plan.queries] == [(q.name, q.text) for q in self.queries]:
             return self.queries
         known = self.options.catalog
-        return [parse(q.text, name=q.query, schemas=known.schemas, times=known.times) for q in plan.queries]
+        return [
+            parse(q.text, name=q.query, schemas=known.schemas, times=known.times, tables=known.tables)
+            for q in plan.queries
+        ]
 
     def renewed(self, batch: int) -> bool:
         """Take on what the programs up to this batch ask; whether another Spark query is needed for it."""

@@ -34,7 +34,7 @@ from thalweg.spark.results import ResultRows, reports, result_rows, results
 from thalweg.spark.session import has_ended, session
 from thalweg.spark.session import stop as stop_session
 from thalweg.spark.sinks.parquet import ResultFiles
-from thalweg.spark.streams import check_names, empty_files, kept_schema, live
+from thalweg.spark.streams import check_names, check_rows, empty_files, kept_schema, live
 from thalweg.spark.tally import Tally
 
 
@@ -176,6 +176,8 @@ class _Run:
             self.waiting[""] = time.monotonic()  # something may wait since the run before
         for name in names:
             check_names(streams[name])
+            if self.folder.next_batch == 0:
+                check_rows(self.spark, streams[name])
         frames = {name: live(self.spark, streams[name]) for name in names}
         if self.settled.get("ended"):
             self.reporter.message("the streams have ended; rows that arrived since are not read")

@@ -11,20 +11,28 @@ import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
-from thalweg.catalog.model import Stream
+from thalweg.catalog.model import TIMELESS, Stream
 from thalweg.compile.inputs import StreamInfo
 from thalweg.errors import UserError
 from thalweg.operators.spec import UNDECODED
 from thalweg.spark.checkpoint import check_name
 from thalweg.spark.decode import declared, raw_schema
 from thalweg.spark.error_messages import in_our_words, reason
+from thalweg.spark.once import ONE, Once
 from thalweg.spark.session import session
 from thalweg.spark.typing import stream_info
+from thalweg.units import BEFORE_ALL
 
 _ANY_AGE = "36500d"
 _FILES = {"parquet", "json", "csv", "orc", "text", "avro", "xml"}
+
+
+def _place(stream: Stream) -> str:
+    """Where a stream or table is in the catalog."""
+    return f"{'tables' if stream.table else 'streams'}.{stream.name}"
 
 
 def schema_of(stream: Stream) -> t.StructType:
@@ -33,14 +41,16 @@ def schema_of(stream: Stream) -> t.StructType:
     try:
         schema = t.StructType.fromDDL(ddl)
     except ParseException as error:
-        raise UserError(f"streams.{stream.name}.schema: {reason(error)}") from None
+        raise UserError(f"{_place(stream)}.schema: {reason(error)}") from None
     assert isinstance(schema, t.StructType)
     return schema
 
 
 def kept_schema(stream: Stream) -> t.StructType:
-    """The columns that tuples are kept aside with: also a value that can't be decoded."""
+    """The columns that tuples are kept aside with: also a value that can't be decoded. A table has a time."""
     schema = schema_of(stream)
+    if stream.table:
+        return t.StructType([*schema.fields, t.StructField(TIMELESS, t.TimestampType())])
     more = [t.StructField(UNDECODED, t.StringType())] if stream.source.value is not None else []
     return t.StructType([*schema.fields, *more])
 
@@ -60,6 +70,8 @@ def info_of(stream: Stream) -> StreamInfo:
 
 def live(spark: SparkSession, stream: Stream) -> DataFrame:
     """The stream as it arrives."""
+    if stream.table:
+        return at_once(spark, _load(spark.read, stream))
     reader = spark.readStream
     if stream.source.format.lower() in _FILES:
         # By default Spark never reads a file that is a week older than the newest one it has seen.
@@ -67,10 +79,35 @@ def live(spark: SparkSession, stream: Stream) -> DataFrame:
     return _load(reader, stream)
 
 
+def at_once(spark: SparkSession, rows: DataFrame) -> DataFrame:
+    """The rows of a table as a stream that brings them once.
+
+    Spark reads a static DataFrame in each batch that needs it; only the first one does. What is read is then
+    part of the state: a query that goes on does not read it again.
+    """
+    spark.dataSource.register(Once)
+    return with_time(spark.readStream.format(Once.name()).load().crossJoin(rows).drop(ONE))
+
+
+def with_time(rows: DataFrame) -> DataFrame:
+    """The rows of a table with the time that stands for none."""
+    return rows.withColumn(TIMELESS, f.expr(f"timestamp_micros({BEFORE_ALL})"))
+
+
+def check_rows(spark: SparkSession, stream: Stream) -> None:
+    """Refuse a table without rows: the streams would wait for them."""
+    if stream.table and _load(spark.read, stream).isEmpty():
+        raise UserError(
+            f"the table {stream.name!r} has no rows",
+            where=f"tables.{stream.name}.source",
+            remedy="is the path right? A table is read once, when a run begins",
+        )
+
+
 def empty_files(stream: Stream) -> list[Path]:
     """Files without any content among those of a local source: Spark takes them as read for good."""
-    found = []
-    for file in _files(stream):
+    found: list[Path] = []
+    for file in () if stream.table else _files(stream):
         with contextlib.suppress(FileNotFoundError):  # removed meanwhile
             found += [file] if file.stat().st_size == 0 else []
     return found
@@ -78,7 +115,7 @@ def empty_files(stream: Stream) -> list[Path]:
 
 def check_names(stream: Stream) -> None:
     """Refuse a local source that has a file whose name Spark takes for a pattern."""
-    for file in _files(stream):
+    for file in () if stream.table else _files(stream):
         check_name(str(file), "rename it")
 
 
@@ -96,7 +133,7 @@ def read_table(stream: Stream) -> pa.Table:
     try:
         return frame.toArrow()
     except (PySparkException, Py4JJavaError) as error:
-        raise in_our_words(error, f"streams.{stream.name}") from error
+        raise in_our_words(error, _place(stream)) from error
 
 
 def _load(reader: Any, stream: Stream) -> DataFrame:
@@ -110,12 +147,12 @@ def _load(reader: Any, stream: Stream) -> DataFrame:
         if not typed or stream.raw_time is not None:
             frame = declared(frame, stream, schema)
     except (AnalysisException, ParseException) as error:
-        raise UserError(reason(error), where=f"streams.{stream.name}.source") from None
+        raise UserError(reason(error), where=f"{_place(stream)}.source") from None
     except Exception as error:
         if "ClassNotFoundException" in str(error) or "DATA_SOURCE_NOT_FOUND" in str(error):
             raise UserError(
                 f"Spark has no source of the format {source.format!r}",
-                where=f"streams.{stream.name}.source.format",
+                where=f"{_place(stream)}.source.format",
                 remedy="such as parquet, json, csv or kafka (with its package)",
             ) from None
         raise
