@@ -1,7 +1,7 @@
 # Each target is enough on a fresh checkout: what it needs is set up first. `make` alone lists them.
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help setup demo test test-long test-page fuzz lint bench bench-peers clean
+.PHONY: help setup demo live test test-long test-page fuzz lint bench bench-peers clean
 
 PYTHON := .venv/bin/python
 # What the planners measure of this machine stays in the checkout.
@@ -9,6 +9,7 @@ export THALWEG_OPERATIONS := $(CURDIR)/.venv/operations.json
 
 help:
 	@echo "make demo         join three live streams at three sites on Spark, check the results, draw a picture"
+	@echo "make live         the same at a page in the browser, for some minutes"
 	@echo "make test         the tests that take minutes"
 	@echo "make test-long    all tests: many kills, large random sweeps"
 	@echo "make test-page    the live page in Chromium; as root it installs Debian's package if it is missing"
@@ -24,6 +25,9 @@ setup:
 
 demo: setup
 	@$(PYTHON) -m thalweg demo --out demo-out
+
+live: setup
+	@$(PYTHON) -m thalweg demo --out demo-out --page --seconds 120
 
 # Two at a time: each has a Spark session of its own, whose batches often wait.
 PYTEST := $(PYTHON) -m pytest -n 2

@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -486,3 +487,15 @@ def test_interrupted_it_ends_all_that_it_started(tmp_path, number):
             return
         time.sleep(0.1)
     raise AssertionError("the JVM is still there")
+
+
+def test_live_runs_have_the_page_and_others_do_not(tmp_path):
+    said = []
+    series = SimpleNamespace(say=lambda *arguments: said.append(arguments))
+    for port in (8484, None):
+        stage = play._Stage(tmp_path, "", None, series, None, port)
+        stage.run("run", "--adapt", "off")
+        stage.run("central", "--once")
+    shown, central, plain, _ = said
+    assert shown == (*plain, "--page", "8484")
+    assert "--page" not in central + plain

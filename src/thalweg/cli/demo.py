@@ -38,6 +38,7 @@ def demo(
     seconds: Annotated[
         float, typer.Option("--seconds", metavar="N", help="Length of the first replay in seconds.")
     ] = 10.0,
+    page: given.Page = None,
     as_json: given.AsJson = False,
 ) -> None:
     """Join live packets of three routers across sites, and compare with shipping all to one site.
@@ -55,12 +56,12 @@ def demo(
             "--rate or --seconds is out of range",
             remedy="--rate is at least 10, --seconds is between 1 and 3600",
         )
-    begun = time.monotonic()
+    begun, port = time.monotonic(), _port(page)
     audience = _audience(silent=as_json)
     try:
         with _sigterm_as_interrupt():
             first = Traffic(rate=rate, seconds=seconds, warm_up_s=WARM_UP_S)
-            shown = play(out, first, shifting(rate), audience)
+            shown = play(out, first, shifting(rate), audience, port)
     except DemoError as error:
         typer.echo(f"thalweg: {error}", err=True)
         raise typer.Exit(1) from None
@@ -81,6 +82,17 @@ def demo(
         )
     if not shown.verified:
         raise typer.Exit(1)
+
+
+def _port(page: int | None) -> int | None:
+    """The port at which all live runs of the demo have their page, one after the other."""
+    if page is None:
+        return None
+    from thalweg.page.serve import Access, check_installed, listening
+
+    check_installed()
+    with listening(Access(port=None if page == given.ANY_PORT else page)) as at:
+        return int(at.getsockname()[1])
 
 
 def table(figures: Figures) -> Table:

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from thalweg.cli import compare, demo, history, page, plan, reproduce, run, stats, verify
+from thalweg.cli import compare, demo, history, options, page, plan, reproduce, run, stats, verify
 from thalweg.errors import RunError, Stopped, UserError
 
 app = typer.Typer(
@@ -49,11 +49,11 @@ app.command("plan")(plan.plan)
 app.command("planners")(plan.planners)
 app.command("stats")(stats.stats)
 app.command("compare")(compare.compare)
-app.command("run", cls=run.RunCommand)(run.run)
+app.command("run", cls=options.PageCommand)(run.run)
 app.command("verify")(verify.verify)
 app.command("history")(history.history)
 app.command("page")(page.page)
-app.command("demo")(demo.demo)
+app.command("demo", cls=options.PageCommand)(demo.demo)
 app.command("reproduce")(reproduce.reproduce)
 
 # `bench` has heavy imports. It parses its own arguments, so that other commands start without them.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import typer.core
 
 Queries = Annotated[
     list[Path], typer.Argument(metavar="QUERY.sql...", help="SQL files, deployed in this order.")
@@ -29,3 +30,29 @@ Settings = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="The run's output folder.")]
+Page = Annotated[
+    int | None,
+    typer.Option(
+        "--page",
+        min=0,
+        max=65535,
+        metavar="[PORT]",
+        help="Show the run in the browser while it goes on. Default: the first free port from 8484.",
+    ),
+]
+
+ANY_PORT = 0
+
+
+class PageCommand(typer.core.TyperCommand):
+    """A command whose `--page` may stand without a port."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Reads the arguments."""
+        pairs = zip(args, [*args[1:], ""], strict=True)
+        return super().parse_args(ctx, [part for pair in pairs for part in self._whole(*pair)])
+
+    @staticmethod
+    def _whole(argument: str, after: str) -> tuple[str, ...]:
+        bare = argument == "--page" and not after.lstrip("-").isdecimal()
+        return (argument, str(ANY_PORT)) if bare else (argument,)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import typer.core
 
 from thalweg.cli import options as given
 from thalweg.cli.plan import plan_options
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from thalweg.query.model import Query
 
 _PICTURE = "network.svg"
-_ANY_PORT = 0
 
 
 class Log(StrEnum):
@@ -35,22 +33,6 @@ class Log(StrEnum):
 
     TEXT = "text"
     JSON = "json"
-
-
-class RunCommand(typer.core.TyperCommand):
-    """The command, whose `--page` may stand without a port."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Reads the arguments."""
-        given = [
-            part for a, after in zip(args, [*args[1:], ""], strict=True) for part in self._whole(a, after)
-        ]
-        return super().parse_args(ctx, given)
-
-    @staticmethod
-    def _whole(argument: str, after: str) -> tuple[str, ...]:
-        bare = argument == "--page" and not after.lstrip("-").isdecimal()
-        return (argument, str(_ANY_PORT)) if bare else (argument,)
 
 
 def run(
@@ -105,16 +87,7 @@ def run(
             help="Who changes the plan of the run. Default: central; off with one site or --plan.",
         ),
     ] = None,
-    page: Annotated[
-        int | None,
-        typer.Option(
-            "--page",
-            min=0,
-            max=65535,
-            metavar="[PORT]",
-            help="Show the run in the browser while it goes on. Default: the first free port from 8484.",
-        ),
-    ] = None,
+    page: given.Page = None,
     log: Annotated[
         Log,
         typer.Option("--log", help="The progress on standard error: text, or a JSON object a line."),
@@ -191,7 +164,7 @@ def _page(out: Path, port: int | None) -> Iterator[None]:
         return
     from thalweg.page.serve import Access, beside
 
-    with beside(out, Access(port=None if port == _ANY_PORT else port)) as url:
+    with beside(out, Access(port=None if port == given.ANY_PORT else port)) as url:
         typer.echo(f"page: {url}/", err=True)
         yield
     typer.echo(f"the page has ended with the run; `thalweg page {out}` shows it again", err=True)

@@ -72,14 +72,19 @@ class Shown:
         return {**self.first.to_json(), "shift": self.second.to_json(), "verified": self.verified}
 
 
-def play(out: Path, first: Traffic, second: Traffic, audience: Audience) -> Shown:
-    """Plays the demo in a folder, which is emptied first. The picture in it is named PICTURE."""
+def play(out: Path, first: Traffic, second: Traffic, audience: Audience, port: int | None = None) -> Shown:
+    """Plays the demo in a folder, which is emptied first. The picture in it is named PICTURE.
+
+    With a port, the live runs have a page there.
+    """
     home = out.absolute()
+    if port is not None:
+        audience.step(f"the live runs are shown at http://127.0.0.1:{port}/")
     with _claimed(home):
         with commands.series(home) as series:
-            with _stage(home, "", first, series, audience) as stage:
+            with _stage(home, "", first, series, audience, port) as stage:
                 begun = _first_act(stage)
-            with _stage(home, shift.FOLDER, second, series, audience) as stage:
+            with _stage(home, shift.FOLDER, second, series, audience, port) as stage:
                 courses = _second_act(stage)
                 origin_us = stage.replay.origin_us
             series.end()
@@ -110,15 +115,20 @@ class _Stage:
     replay: Replay
     series: Series
     audience: Audience
+    port: int | None = None
 
     def run(self, out: str, *arguments: str) -> _Run:
         """Begins a run, which `_Run.wait_until` then watches."""
-        self.series.say("run", *_given(self.name, out), *arguments)
+        live = self.port is not None and "--once" not in arguments
+        shown = ("--page", str(self.port)) if live else ()
+        self.series.say("run", *_given(self.name, out), *arguments, *shown)
         return _Run(self.home / self.name / out, self.replay, self.series, self.audience)
 
 
 @contextmanager
-def _stage(home: Path, name: str, traffic: Traffic, series: Series, audience: Audience) -> Iterator[_Stage]:
+def _stage(
+    home: Path, name: str, traffic: Traffic, series: Series, audience: Audience, port: int | None
+) -> Iterator[_Stage]:
     """An act begins: earlier packets are there, and their rates in the catalog."""
     folder = home / name
     folder.mkdir(exist_ok=True)
@@ -128,7 +138,7 @@ def _stage(home: Path, name: str, traffic: Traffic, series: Series, audience: Au
     replay.earlier()
     series.say("stats", *_given(name), "--write")
     try:
-        yield _Stage(home, name, replay, series, audience)
+        yield _Stage(home, name, replay, series, audience, port)
     finally:
         replay.stop()
 

@@ -20,6 +20,8 @@ LIMIT_S = 300.0
 """So long all planners may take together."""
 AGAIN_S = 120.0
 """They are asked again after so long."""
+SOON_S = 10.0
+"""And after so long, if they gave no answer."""
 
 
 def compared(out: Path) -> dict[str, Any]:
@@ -65,7 +67,8 @@ class Others:
             )
             self.found = json.loads(done.stdout)
         except (OSError, ValueError, subprocess.SubprocessError):
-            return  # the run has just begun, or there are too many plans to look at
+            # The run has just begun, or there are too many plans to look at.
+            self._asked = time.monotonic() - AGAIN_S + SOON_S
 
 
 if __name__ == "__main__":
