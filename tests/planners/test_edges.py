@@ -5,6 +5,7 @@ from functools import cache
 import pytest
 
 from tests.planners.examples import catalog, links, planned, query, stream
+from thalweg.bench import made_up
 from thalweg.catalog.model import Link, Links
 from thalweg.errors import UserError
 from thalweg.plan.options import Objective, PlanOptions
@@ -178,9 +179,23 @@ def test_a_thousand_streams(name):
     assert len(made.deployment.explain().splitlines()) > 2000
 
 
-@pytest.mark.parametrize(
-    "name", ["optimal", "linear-greedy", "linear-optimal", "semijoin-exhaustive", "top-down"]
-)
+@pytest.mark.parametrize("name", ["optimal", "plan-then-deploy", "in-network", "relaxation"])
+def test_many_streams_are_refused_where_they_have_too_many_splits(name):
+    known, asked = made_up.catalog(20, 3, made_up.sparse(3)), made_up.one_attribute(20)
+    with pytest.raises(UserError, match="20 streams have more"):
+        Session(known, PlanOptions(name)).deploy(asked, planner(name))
+
+
+@pytest.mark.parametrize("name", ["optimal", "plan-then-deploy", "in-network", "relaxation"])
+def test_a_long_chain_has_few_splits(name):
+    known, asked = chain(40)
+    best = Session(known, PlanOptions("optimal")).deploy(asked, planner("optimal")).cost
+    greedy = Session(known, PlanOptions("streamjoinopt")).deploy(asked, planner("streamjoinopt")).cost
+    assert best <= Session(known, PlanOptions(name)).deploy(asked, planner(name)).cost * (1 + 1e-9)
+    assert best <= greedy * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("name", ["linear-greedy", "linear-optimal", "semijoin-exhaustive", "top-down"])
 def test_too_many_streams_are_refused(name):
     known, asked = chain(100)
     with pytest.raises(UserError, match=r"streams|plans|sequences"):

@@ -122,8 +122,8 @@ def simple(current: Side, stream: Side, costs: Costs) -> tuple[Method, Method]:
     here = {"step": r1 * cu + r1 * cp * w2 + r2 * cu}
     there = {"step": r1 * ci + r1 * cp * w2 + r2 * cu}
     return (
-        _method("SP-S", here, (_ship("source", "tuples", True, r2, stream.width),), tau),
-        _method("SP-D", there, (_ship("current", "tuples", False, r1, current.width),), tau),
+        made("SP-S", here, (ship("source", "tuples", True, r2, stream.width),), tau),
+        made("SP-D", there, (ship("current", "tuples", False, r1, current.width),), tau),
     )
 
 
@@ -164,12 +164,12 @@ def methods(current: Side, stream: Side, costs: Costs) -> dict[str, Method]:
         passed1 = passed1 + (1 - passed1) * FALSE
 
         def filters(sender: str, back: bool, keys: Floats) -> Shipment:
-            return _ship(sender, BLOOM, back, 1 / g, keys * BITS_A_KEY / 8 + BLOOM_BYTES)
+            return ship(sender, BLOOM, back, 1 / g, keys * BITS_A_KEY / 8 + BLOOM_BYTES)
 
         def method(
             name: str, work: dict[str, Number], *shipments: Shipment, interval_s: Number = tau
         ) -> Method:
-            return _method(name, work, shipments, interval_s)
+            return made(name, work, shipments, interval_s)
 
         found = (
             *simple(current, stream, costs),
@@ -179,8 +179,8 @@ def methods(current: Side, stream: Side, costs: Costs) -> dict[str, Method]:
                     "reduce": keys1 * cp * w2 + r2 * ci,
                     "step": r1 * ci + r2 * wanted2 * ci + r1 * cp * w2 * wanted2,
                 },
-                _ship("current", KEYS, False, keys1, current.key),
-                _ship("reduce", "tuples", True, r2 * wanted2, stream.width),
+                ship("current", KEYS, False, keys1, current.key),
+                ship("reduce", "tuples", True, r2 * wanted2, stream.width),
             ),
             # The paper sends s_F, new tuples whose key was wanted before, along with the new keys. Here they
             # go with the other tuples: as many messages and bytes, and keys that all heads can read.
@@ -191,9 +191,9 @@ def methods(current: Side, stream: Side, costs: Costs) -> dict[str, Method]:
                     "reduce": new2 * requested2 * cp * w2 + r2 * cp * k2 + r2 * ci + 2 * new2 * ci,
                     "step": r1 * ch + 2 * new2 * cu,
                 },
-                _ship("keys", KEYS, True, 2 * new2, stream.key),
-                _ship("match", "requests", False, new2 * requested2, stream.key),
-                _ship("reduce", "tuples", True, r2 * requested2, stream.width),
+                ship("keys", KEYS, True, 2 * new2, stream.key),
+                ship("match", "requests", False, new2 * requested2, stream.key),
+                ship("reduce", "tuples", True, r2 * requested2, stream.width),
             ),
             method(
                 "SM-D1",
@@ -201,8 +201,8 @@ def methods(current: Side, stream: Side, costs: Costs) -> dict[str, Method]:
                     "reduce": r1 * ci + r1 * cp * k2 + 2 * new2 * ci,
                     "step": r1 * present1 * cp * w2 + r2 * cp * k2 + r2 * ci + 2 * new2 * ci,
                 },
-                _ship("keys", KEYS, True, 2 * new2, stream.key),
-                _ship("reduce", "tuples", False, r1 * present1, current.width),
+                ship("keys", KEYS, True, 2 * new2, stream.key),
+                ship("reduce", "tuples", False, r1 * present1, current.width),
             ),
             method(
                 "SM-D2",
@@ -211,9 +211,9 @@ def methods(current: Side, stream: Side, costs: Costs) -> dict[str, Method]:
                     "reduce": r1 * ci + keys1 * matched1 * cp * (r1 * tau),
                     "step": r1 * matched1 * cp * w2,
                 },
-                _ship("current", KEYS, False, keys1, current.key),
-                _ship("match", "matches", True, keys1 * matched1, current.key),
-                _ship("reduce", "tuples", False, r1 * matched1, current.width),
+                ship("current", KEYS, False, keys1, current.key),
+                ship("match", "matches", True, keys1 * matched1, current.key),
+                ship("reduce", "tuples", False, r1 * matched1, current.width),
             ),
             method(
                 "SB-S1",
@@ -222,7 +222,7 @@ def methods(current: Side, stream: Side, costs: Costs) -> dict[str, Method]:
                     "step": r1 * ch + r1 * ci + r2 * passed2 * ci + r1 * cp * w2 * passed2,
                 },
                 filters("current", False, held1),
-                _ship("reduce", "tuples", True, r2 * passed2, stream.width),
+                ship("reduce", "tuples", True, r2 * passed2, stream.width),
                 interval_s=g,
             ),
             method(
@@ -232,7 +232,7 @@ def methods(current: Side, stream: Side, costs: Costs) -> dict[str, Method]:
                     "step": r1 * passed1 * cp * w2 + held2 / g * ch + r2 * ci,
                 },
                 filters("keys", True, held2),
-                _ship("reduce", "tuples", False, r1 * passed1, current.width),
+                ship("reduce", "tuples", False, r1 * passed1, current.width),
                 interval_s=g,
             ),
         )
@@ -285,13 +285,15 @@ def _requested(arrives: Number, probed: Number, life: Number) -> Floats:
     return np.where(np.asarray(probed) > 0, found, 0.0)
 
 
-def _ship(sender: str, carries: str, back: bool, tuples: Number, width: Number) -> Shipment:
+def ship(sender: str, carries: str, back: bool, tuples: Number, width: Number) -> Shipment:
+    """A flow of so many tuples a second, each so wide."""
     return Shipment(sender, carries, back, _finite(tuples), _finite(tuples * width))
 
 
-def _method(
+def made(
     name: str, work: Mapping[str, Number], shipments: tuple[Shipment, ...], interval_s: Number
 ) -> Method:
+    """A method; no amount is larger than any that can be counted with."""
     return Method(name, {part: _finite(s) for part, s in work.items()}, shipments, interval_s)
 
 

@@ -238,6 +238,12 @@ class Network:
         """Where the number of links does not count, the cheapest copy within reach is the source for all."""
         here = np.arange(len(self.sites))
         best, origin = available.copy(), here.copy()
+        if len(self._order) == 1:  # every site can be reached from every other
+            cheapest = available.argmin()
+            moved = available[cheapest] + bytes_per_s
+            closer = moved < available
+            best[closer], origin[closer] = moved, cheapest
+            return best, origin
         for part, after in self._order:
             inside = np.flatnonzero(self._strong == part)
             reaching = np.flatnonzero(np.isin(self._strong, [part, *after]))

@@ -14,8 +14,8 @@ from thalweg.errors import UserError
 from thalweg.planners.search.problem import Found, NotApplicableError, Problem
 from thalweg.planners.table import planner
 
-_SPLIT_S, _NODE_S = 8e-6, 3e-9
-"""The approximate seconds of the recurrence for a split, and for each node in it."""
+_SPLIT_S, _SPLIT_NODE_S, _SET_S, _SET_NODE_S = 3e-7, 1e-8, 3e-5, 4e-7
+"""The approximate seconds of the recurrence for a split and for a set, and for each node in either."""
 
 
 def plan(problem: Problem) -> Found:
@@ -52,8 +52,9 @@ def _candidates(problem: Problem) -> Iterator[tuple[str, float]]:
 
     exact_s = clusters_s = float("inf")
     if streams <= optimal.MOST:
-        splits_s = 3**streams / 2 * _SPLIT_S
-        exact_s = splits_s + 3**streams / 2 * nodes * _NODE_S + 2**streams * nodes * _NODE_S * 50
+        splits, sets = 3**streams / 2, 2**streams
+        splits_s = splits * _SPLIT_S + sets * _SET_S
+        exact_s = splits_s + (splits * _SPLIT_NODE_S + sets * _SET_NODE_S) * nodes
         exact_s *= 1 + optimal.tries(problem)
         clusters_s = splits_s + nodes * 1e-3
     if exact_s > 0.2:  # a first plan at once, in case there is no time for the exact one

@@ -99,7 +99,7 @@ def compare(
     _check_keys(options.settings)
     trial = Session(catalog, options)
     for query in queries:
-        trial.problem(query)  # a mistake that stops every planner is an error, not sixteen reasons
+        trial.problem(query)  # a mistake that stops every planner is an error, not one reason for each
 
     plans: dict[str, Plan] = {}
     refused: list[NotApplicable] = []

@@ -14,7 +14,7 @@ from thalweg.cost.keys import Floats
 from thalweg.cost.methods import at_source
 from thalweg.plan.one_way import METHODS
 from thalweg.planners.search.problem import Found, NotApplicableError, Problem
-from thalweg.planners.search.sequences import Plan, Step, StepCosts, deploy
+from thalweg.planners.search.sequences import Plan, Step, StepCosts, as_found
 
 SIMPLE = ("SP-S", "SP-D")
 MOST = 64
@@ -23,8 +23,8 @@ MOST = 64
 
 def plan(problem: Problem) -> Found:
     """Greedy sequences of simple joins."""
-    found, searched = greedy(StepCosts(problem), SIMPLE)
-    return Found(deploy(problem, found), searched)
+    costs = StepCosts(problem)
+    return as_found(costs, *greedy(costs, SIMPLE))
 
 
 def greedy(costs: StepCosts, methods: Sequence[str]) -> tuple[Plan, int]:

@@ -27,7 +27,7 @@ from thalweg.plan.deployment import TUPLES, Edge
 from thalweg.plan.one_way import METHODS
 from thalweg.planners.linear_greedy import SIMPLE, greedy
 from thalweg.planners.search.problem import Found, NotApplicableError, Problem
-from thalweg.planners.search.sequences import Plan, Shipped, Step, StepCosts, deploy
+from thalweg.planners.search.sequences import Plan, Shipped, Step, StepCosts, as_found
 
 MOST = 12
 """Streams beyond which 2^m sets for each head are too many."""
@@ -50,7 +50,7 @@ def plan(problem: Problem) -> Found:
         )
     family = Family(problem)
     additive = {table.head: table.best() for table in family.tables}
-    return Found(deploy(problem, family.share(additive)), sum(t.transitions for t in family.tables))
+    return as_found(family.costs, family.shared(additive), sum(t.transitions for t in family.tables))
 
 
 class Family:
@@ -67,6 +67,12 @@ class Family:
 
     def _about(self, head: int) -> float:
         return min((self.costs.additive(head, plan[head]) for plan in self.greedy), default=0.0)
+
+    def shared(self, additive: Plan) -> Plan:
+        """The plan of the least price: the additive one where the price is additive too."""
+        if self.costs.problem.settings.get("price") == "additive":
+            return additive
+        return self.share(additive)
 
     def share(self, additive: Plan) -> Plan:
         """The cheapest plan, by its real shipments, that re-planning one head at a time finds.
@@ -215,8 +221,9 @@ class Table:
             for stream in costs.twins.get(edge.source, ()):
                 rows = self._to[stream]
                 if edge.carries == TUPLES:
-                    cost[_SP_S, rows, site] = work[_SP_S, rows]
-                    if stream == self.head:
+                    if costs.allowed[_SP_S]:
+                        cost[_SP_S, rows, site] = work[_SP_S, rows]
+                    if stream == self.head and costs.allowed[_SP_D]:
                         met = first[costs.place[streams[first]] == site]
                         cost[_SP_D, met, costs.place[stream]] = work[_SP_D, met]
             if edge.source in self._keys:
@@ -225,6 +232,8 @@ class Table:
                 sizes = np.minimum(keys, edge.bytes_per_s)
                 paid = least(costs.ways.back(costs.place[streams[rows]]), sizes)[:, site]
                 for name in _READ[form]:
+                    if name not in steps.methods:
+                        continue
                     cost[METHODS.index(name), rows, site] -= paid
         return cost
 

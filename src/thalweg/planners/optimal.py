@@ -1,8 +1,9 @@
 """`optimal`: the cheapest order and placement of two-way joins over the whole network, with reuse.
 
 Exact for one query, given those deployed before it; where a stream is read under several aliases, as long as
-these share copies at no more than one site. integrated.txt found such plans by enumerating them
-(`exhaustive`); the recurrence finds the same ones with the place of each intermediate result in its state.
+these share copies at no more than one site. With 14 streams or more, plans with cross products are left out
+if the others are few. integrated.txt found such plans by enumerating them (`exhaustive`); the recurrence
+finds the same ones with the place of each intermediate result in its state.
 """
 
 from __future__ import annotations
@@ -23,26 +24,27 @@ from thalweg.planners import local, simple, streamjoinopt
 from thalweg.planners.search.problem import Found, NotApplicableError, Problem
 from thalweg.planners.search.recurrence import Given, Made, Solved, solve
 from thalweg.planners.search.reuse import Offer
+from thalweg.planners.search.splits import Splits, connected, every
 from thalweg.planners.search.tree import Join, Leaf, Reused, Tree, deploy
 
-MOST = 13
-"""Streams beyond which 3^m splits are too many."""
+MOST = 14
+"""Streams beyond which all splits, 3^m / 2, are too many."""
+ALWAYS = 13
+"""Of more streams than these, cross products are left out where that leaves few enough splits,"""
+FEW = 400_000
+"""which are so many."""
 TWIN_SITES = 256
 """Up to so many sites each is tried as the one where a stream's aliases share a copy."""
 
 
 def plan(problem: Problem) -> Found:
     """The cheapest tree of two-way joins."""
-    if len(problem.rates.aliases) > MOST:
-        raise NotApplicableError(
-            f"optimal looks at 3^m joins, and {len(problem.rates.aliases)} streams are too many for it",
-            remedy="streamjoinopt takes any number",
-        )
     units = [Leaf(i) for i in range(len(problem.at))]
+    splits = splits_of(problem.rates, units)
     offers = problem.deployed.offers(problem)
 
     def solved(shared: Mapping[int, int]) -> Exact:
-        return exact(problem, problem.rates, units, problem.at, problem.target, offers, shared)
+        return exact(problem, problem.rates, units, problem.at, problem.target, splits, offers, shared)
 
     best = solved({})
     searched, better = best.searched, True
@@ -55,6 +57,24 @@ def plan(problem: Problem) -> Found:
                 if other.cost < best.cost * (1 - 1e-12):
                     best, better = other, len(_twins(problem)) > 1
     return Found(cheapest(problem, deploy(problem, best.tree())), searched)
+
+
+def splits_of(rates: Rates, units: Sequence[Tree]) -> Splits:
+    """The splits to look at: all of few units, those without cross products of more."""
+    if len(units) > ALWAYS:
+        near = [
+            sum(1 << j for j, b in enumerate(units) if a is not b and rates.joinable(a.mask, b.mask))
+            for a in units
+        ]
+        found = connected(near, FEW)
+        if found is not None:
+            return found
+    if len(units) > MOST:
+        raise NotApplicableError(
+            f"{len(units)} streams have more than {FEW:,} ways to part sets of them, too many to look at",
+            remedy="streamjoinopt takes any number",
+        )
+    return every(len(units))
 
 
 def cheapest(problem: Problem, deployment: Deployment) -> Deployment:
@@ -120,6 +140,7 @@ def exact(
     units: Sequence[Tree],
     at: Sequence[int],
     target: int | None,
+    splits: Splits,
     offers: Sequence[Offer] = (),
     shared: Mapping[int, int] | None = None,
 ) -> Exact:
@@ -152,7 +173,7 @@ def exact(
         return sum(units[k].mask for k in members(some))
 
     solved = solve(
-        len(units),
+        splits,
         available,
         lambda some: rates.flow(streams(some)).bytes,
         network.spread,

@@ -22,7 +22,8 @@ def plan(problem: Problem) -> Found:
     def plan_part(
         rates: Rates, units: Sequence[Tree], at: Sequence[int], target: int | None
     ) -> tuple[Tree, int]:
-        found = optimal.exact(problem, rates, units, at, target)
+        splits = optimal.splits_of(rates, units)
+        found = optimal.exact(problem, rates, units, at, target, splits)
         return found.tree(), found.searched
 
     parts = pmjoin.plan_parts(problem, plan_part)

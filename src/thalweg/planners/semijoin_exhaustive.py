@@ -11,7 +11,7 @@ from thalweg.cost.methods import at_source
 from thalweg.plan.one_way import METHODS
 from thalweg.planners.linear_optimal import Family, Table
 from thalweg.planners.search.problem import Found, NotApplicableError, Problem
-from thalweg.planners.search.sequences import Step, deploy
+from thalweg.planners.search.sequences import Step, as_found
 
 MOST = 2_000_000
 """Sequences beyond which it takes too long."""
@@ -30,7 +30,7 @@ def plan(problem: Problem) -> Found:
     family = Family(problem)
     searches = {table.head: _Search(table) for table in family.tables}
     additive = {head: search.best() for head, search in searches.items()}
-    return Found(deploy(problem, family.share(additive)), sum(s.searched for s in searches.values()))
+    return as_found(family.costs, family.shared(additive), sum(s.searched for s in searches.values()))
 
 
 class _Search:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from thalweg.plan.one_way import METHODS
 from thalweg.planners.linear_greedy import greedy
 from thalweg.planners.search.problem import Found, Problem
-from thalweg.planners.search.sequences import StepCosts, deploy
+from thalweg.planners.search.sequences import StepCosts, as_found
 
 
 def plan(problem: Problem) -> Found:
     """Greedy sequences of simple and semijoins."""
-    found, searched = greedy(StepCosts(problem), METHODS)
-    return Found(deploy(problem, found), searched)
+    costs = StepCosts(problem)
+    return as_found(costs, *greedy(costs, METHODS))

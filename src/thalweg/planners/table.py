@@ -25,7 +25,7 @@ from thalweg.planners.search.reuse import Deployed
 from thalweg.planners.search.split import AUTO, MODES, split_joins
 from thalweg.query.model import Query
 
-NUMBER = ("a number",)
+NUMBER = ("a number or a list",)
 """A setting whose value the planner itself checks."""
 
 
@@ -70,6 +70,9 @@ _PARTS = {
     "selection": ("heuristic", "random", "alternative"),
 }
 
+_LINEAR = {**_WIDTH, "price": ("shared", "additive")}
+_METHODS = {**_LINEAR, "methods": NUMBER, "formulas": ("own", "printed")}
+
 _CLUSTERS = {**_TREE, "max_cs": NUMBER}
 
 PLANNERS: tuple[Planner, ...] = (
@@ -105,6 +108,18 @@ PLANNERS: tuple[Planner, ...] = (
         _module("npc"), _CLUSTERS,
     ),
     Planner(
+        "plan-then-deploy", "tree", "integrated", "the best tree by rates alone, then its best placement",
+        _module("plan_then_deploy"), _TREE,
+    ),
+    Planner(
+        "in-network", "tree", "integrated", "the best tree by rates alone, each join placed within a zone",
+        _module("in_network"), {**_TREE, "zones": NUMBER},
+    ),
+    Planner(
+        "relaxation", "tree", "integrated", "the best tree by rates alone, placed by springs in a cost space",
+        _module("relaxation"), {**_TREE, "iterations": NUMBER},
+    ),
+    Planner(
         "optimal", "tree", "-", "the cheapest tree over the whole network, exactly, with reuse",
         _module("optimal"), _TREE,
     ),
@@ -118,19 +133,19 @@ PLANNERS: tuple[Planner, ...] = (
     ),
     Planner(
         "linear-greedy", "linear", "adaptive", "greedy probe sequences of simple joins (Algorithm 1)",
-        _module("linear_greedy"), _WIDTH,
+        _module("linear_greedy"), _LINEAR,
     ),
     Planner(
         "semijoin-greedy", "linear", "semijoin", "greedy probe sequences by eight methods (Algorithm 10)",
-        _module("semijoin_greedy"), _WIDTH,
+        _module("semijoin_greedy"), _METHODS,
     ),
     Planner(
         "semijoin-exhaustive", "linear", "semijoin", "all probe sequences by all methods; up to 5 streams",
-        _module("semijoin_exhaustive"), _WIDTH,
+        _module("semijoin_exhaustive"), _METHODS,
     ),
     Planner(
         "linear-optimal", "linear", "-", "the cheapest probe sequences, by dynamic programming",
-        _module("linear_optimal"), _WIDTH,
+        _module("linear_optimal"), _METHODS,
     ),
 )  # fmt: skip
 
@@ -205,6 +220,8 @@ class Session:
                 f"{found.planner or chosen.name} ships where no path leads",
                 remedy="optimal finds what can be reached",
             )
+        if found.cost is not None:
+            marginal = found.cost
         cost = marginal + self._reused(found.deployment)
         if len(query.inner) > 1:
             self.deployed.add(problem.query, found.deployment, problem.rates)

@@ -19,9 +19,10 @@ from thalweg.cost.objectives import join_work
 from thalweg.planners.exhaustive import Option, plans
 from thalweg.planners.optimal import MOST
 from thalweg.planners.search.hierarchy import Hierarchy
-from thalweg.planners.search.problem import Found, NotApplicableError, Problem
+from thalweg.planners.search.problem import Found, NotApplicableError, Problem, Search
 from thalweg.planners.search.recurrence import Given, Made, solve
 from thalweg.planners.search.reuse import Offer
+from thalweg.planners.search.splits import every
 from thalweg.planners.search.tree import Join, Leaf, Reused, deploy
 
 MAX_CS = 32
@@ -96,6 +97,7 @@ class Views:
     hierarchy: Hierarchy
     offers: Sequence[Offer]
     searched: int = 0
+    searches: list[Search] = field(default_factory=list)
     _work: dict[tuple[int, int], float] = field(default_factory=dict)
 
     @classmethod
@@ -121,7 +123,7 @@ class Views:
             if isinf(costs[self.problem.target]):
                 raise _unreachable()
             options = [o for o in options if o.site == origin[self.problem.target]]
-        return Found(deploy(self.problem, options[0].tree), self.searched)
+        return Found(deploy(self.problem, options[0].tree), self.searched, searches=tuple(self.searches))
 
     def planned(self, level: int, site: int, units: Sequence[Unit], consumer: int | None) -> Unit:
         """Units joined, from a level's cluster around a site down to real sites."""
@@ -160,7 +162,7 @@ class Views:
             costs, origin = places.spread(start, self._size(masks[local]))
             available[local], origins[local] = costs[: len(nodes)], places.sites[origin[: len(nodes)]]
         solved = solve(
-            len(units),
+            every(len(units)),
             available,
             lambda local: self._size(masks[local]),
             spread,
@@ -169,8 +171,10 @@ class Views:
             work=(lambda a, b: self._join_work(masks[a], masks[b])) if self.problem.model.work else None,
         )
         everything = len(masks) - 1
-        self.searched += plans(everything, given.keys(), len(nodes))
-        made = np.append(solved.made[everything], np.full(len(extra), inf))
+        looked_at = plans(everything, given.keys(), len(nodes))
+        self.searched += looked_at
+        self.searches.append(Search(level, self.hierarchy.coordinator(level, site), looked_at))
+        made = np.append(solved.anywhere(everything), np.full(len(extra), inf))
         if consumer is None:
             end, cost = int(made.argmin()), float(made.min())
         else:

@@ -76,11 +76,13 @@ class Hierarchy:
         """The hierarchy of a problem's network, built once for each network and max_cs."""
         known = _BUILT.setdefault(problem.network, {})
         if max_cs not in known:
-            near = problem.network
-            if near.once:  # all sites are equally far apart in bytes, so those near in latency go together
-                near = Network.of(problem.catalog, MODELS["usage"])
-            known[max_cs] = _levels(near, max_cs), {}
+            known[max_cs] = _levels(near_network(problem), max_cs), {}
         return cls(problem.network, *known[max_cs])
+
+    @classmethod
+    def keep(cls, network: Network, max_cs: int, levels: tuple[Level, ...]) -> None:
+        """Has planners on a network use a hierarchy that was made otherwise."""
+        _BUILT.setdefault(network, {})[max_cs] = levels, {}
 
     @property
     def height(self) -> int:
@@ -128,14 +130,40 @@ class Hierarchy:
         return self.network.cost(*self.farthest(level), 1.0)
 
 
+def near_network(problem: Problem) -> Network:
+    """The network whose costs say which sites are near each other."""
+    # In bytes all sites are equally far apart, so those near in latency go together.
+    return Network.of(problem.catalog, MODELS["usage"]) if problem.network.once else problem.network
+
+
+@dataclass(frozen=True, eq=False)
+class Zone:
+    """Sites near each other, and the one in their middle."""
+
+    sites: Numbers
+    coordinator: int
+
+
+def zones(problem: Problem, count: int) -> tuple[Zone, ...]:
+    """All sites in so many zones of any size; found once for a network and a count."""
+    known = _ZONES.setdefault(problem.network, {})
+    if count not in known:
+        near = near_network(problem)
+        features = distances(near)[1]
+        parts = _clusters(features, min(count, len(features)), len(features))
+        known[count] = tuple(Zone(part, _medoid(near, features, part)) for part in parts)
+    return known[count]
+
+
 # Only the levels are kept, not the hierarchy: that refers to the network, which then would never be freed.
 _BUILT: WeakKeyDictionary[Network, dict[int, tuple[tuple[Level, ...], dict[int, tuple[int, int]]]]] = (
     WeakKeyDictionary()
 )
+_ZONES: WeakKeyDictionary[Network, dict[int, tuple[Zone, ...]]] = WeakKeyDictionary()
 
 
 def _levels(network: Network, max_cs: int) -> tuple[Level, ...]:
-    features = _features(network)
+    _, features = distances(network)
     sites = representative = np.arange(len(network.sites))
     levels: list[Level] = []
     while not levels or len(levels[-1].clusters) > 1:
@@ -152,19 +180,24 @@ def _levels(network: Network, max_cs: int) -> tuple[Level, ...]:
     return tuple(levels)
 
 
-def _features(network: Network) -> Floats:
-    """Each site's costs to all sites, or to landmarks: sites that agree in these are near each other."""
+def distances(network: Network) -> tuple[Numbers, Floats]:
+    """Each site's costs to all sites, or to landmarks: sites that agree in these are near each other.
+
+    Beside them, which sites these are.
+    """
     n = len(network.sites)
     if n <= EXACT:
         costs = network.matrix(1.0)
-        return _finite(np.maximum(costs, costs.T))
+        return np.arange(n), _finite(np.maximum(costs, costs.T))
     # Landmarks far from each other tell more sites apart than any others would.
     columns: list[Floats] = []
-    landmark = 0
-    for _ in range(LANDMARKS):
+    landmarks = [0]
+    while True:
+        landmark = landmarks[-1]
         columns.append(np.maximum(network.from_site(landmark, 1.0), network.to_site(landmark, 1.0)))
-        landmark = int(np.min(columns, axis=0).argmax())
-    return _finite(np.array(columns).T)
+        if len(columns) == LANDMARKS:
+            return np.array(landmarks), _finite(np.array(columns).T)
+        landmarks.append(int(np.min(columns, axis=0).argmax()))
 
 
 def _finite(costs: Floats) -> Floats:

@@ -79,12 +79,27 @@ class Problem:
 
 
 @dataclass(frozen=True)
+class Search:
+    """The search of a coordinator (a site, by number) for a view, in its cluster of a level."""
+
+    level: int
+    coordinator: int
+    plans: int
+
+
+@dataclass(frozen=True)
 class Found:
-    """A deployment, and how many plans were looked at to find it; `planner` if another than asked."""
+    """A deployment, and how many plans were looked at to find it; `planner` if another than asked.
+
+    `searches` are those of coordinators, in their order, where there are any. `cost` is the plan's, where
+    that is not the price of its deployment.
+    """
 
     deployment: Deployment
     searched: int
     planner: str = ""
+    searches: tuple[Search, ...] = ()
+    cost: float | None = None
 
 
 @contextmanager

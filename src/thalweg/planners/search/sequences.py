@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from thalweg.cost.appendix_b import printed
 from thalweg.cost.keys import Floats
 from thalweg.cost.methods import (
     BLOOM,
@@ -27,10 +28,11 @@ from thalweg.cost.methods import (
 from thalweg.cost.network import Numbers
 from thalweg.cost.price import shipment_key
 from thalweg.cost.ways import Ways, least
+from thalweg.errors import UserError
 from thalweg.plan import operators as ops
 from thalweg.plan.deployment import Deployment, Edge
 from thalweg.plan.one_way import METHODS, PIECES, Piece
-from thalweg.planners.search.problem import NotApplicableError, Problem
+from thalweg.planners.search.problem import Found, NotApplicableError, Problem
 from thalweg.planners.search.tree import Builder, Built
 from thalweg.query.model import Expr
 
@@ -43,6 +45,8 @@ class Step:
     method: str
 
 
+FORMULAS = {"own": methods, "printed": printed}
+"""The cost formulas of one-way joins: ours, or those of semijoin's appendix B."""
 Plan = Mapping[int, tuple[Step, ...]]
 """For each head stream its sequence."""
 Shipped = dict[Hashable, Edge]
@@ -63,7 +67,9 @@ class Steps:
         """The cost of the work of each step by each method."""
         counts = self.costs.problem.model.work
         none = np.zeros(len(self.streams))
-        return np.stack([none + self.methods[m].work_s if counts else none for m in METHODS])
+        return np.stack(
+            [none + self.methods[m].work_s if counts and m in self.methods else none for m in METHODS]
+        )
 
     @cached_property
     def cost(self) -> Floats:
@@ -75,11 +81,16 @@ class Steps:
         to, back = self.costs.ways.to(places), self.costs.ways.back(places)
         total = np.repeat(self.work[:, :, None], len(self.costs.sites), axis=2)
         for i, name in enumerate(METHODS):
-            for s in self.methods[name].shipments:
+            for s in self.methods[name].shipments if name in self.methods else ():
                 total[i] += least(back if s.back else to, s.bytes_per_s)
             if name != "SP-D":
                 total[i, np.arange(len(places)), places] = np.inf
         total[:, ~self.shared.any(axis=1)] = np.inf
+        for i in np.flatnonzero(~self.costs.allowed).tolist():
+            at_home = total[i, np.arange(len(places)), places].copy()
+            total[i] = np.inf
+            if METHODS[i] == "SP-D":  # nothing is shipped there, and no other method is left
+                total[i, np.arange(len(places)), places] = at_home
         return total
 
 
@@ -92,6 +103,8 @@ class StepCosts:
 
     def __post_init__(self) -> None:
         problem, rates = self.problem, self.problem.rates
+        self.methods = FORMULAS[problem.settings.get("formulas", "own")]
+        self.allowed = _allowed(problem.settings)
         self.sites = sorted({*problem.at, *([] if problem.target is None else [problem.target])})
         self.ways = Ways(problem.network, self.sites)
         self.place = np.array([self.ways.index[s] for s in problem.at])
@@ -131,7 +144,7 @@ class StepCosts:
             current[:, 0], current[:, 1], keys[0], values[0], 0.0, draws, *self._held(head, inside, shared)
         )
         far = Side(stream[:, 0], stream[:, 1], keys[1], values[1], stream[:, 2])
-        return Steps(self, next_, shared, methods(near, far, self.problem.catalog.costs))
+        return Steps(self, next_, shared, self.methods(near, far, self.problem.catalog.costs))
 
     def _meets(self, head: int) -> Floats:
         """The chance that a head's keys, if a stream has such values, are in its window; 1 without any."""
@@ -379,3 +392,27 @@ def additive(problem: Problem, plan: Plan) -> float:
     """The papers' cost: the sum over all heads and steps (semijoin appendix B, eq. 1)."""
     costs = StepCosts(problem)
     return sum(costs.additive(head, steps) for head, steps in plan.items())
+
+
+def as_found(costs: StepCosts, plan: Plan, searched: int) -> Found:
+    """A plan as a planner gives it.
+
+    Its cost is the papers' sum over all steps if that is asked for: a shipment that several heads need then
+    counts for each of them.
+    """
+    additive = costs.problem.settings.get("price") == "additive"
+    cost = sum(costs.additive(head, steps) for head, steps in plan.items()) if additive else None
+    return Found(deploy(costs.problem, plan), searched, cost=cost)
+
+
+def _allowed(settings: Mapping[str, str]) -> npt.NDArray[np.bool_]:
+    """Which methods a sequence may use: those listed, or all that the formulas have."""
+    known = [m for m in METHODS if settings.get("formulas") != "printed" or not m.startswith("SB")]
+    text = settings.get("methods")
+    listed = known if text is None else text.split(",")
+    for name in listed:
+        if name not in known:
+            raise UserError(
+                f"setting 'methods' can't have {name!r}", remedy=f"a list such as {','.join(known)}"
+            )
+    return np.array([m in listed for m in METHODS])
