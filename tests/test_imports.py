@@ -22,6 +22,7 @@ MAY_IMPORT = {
     "plan": {"catalog", "query"},
     "cost": {"catalog", "query", "plan", "kernel"},
     "planners": {"catalog", "query", "plan", "cost"},
+    "workloads": {"catalog", "query", "plan", "cost", "planners"},
     "adapt": {"catalog", "query", "plan", "cost", "planners", "observe"},
     "report": {"catalog", "query", "plan", "cost", "planners", "adapt"},
     "oracle": {"catalog", "query"},
@@ -49,12 +50,12 @@ MAY_IMPORT = {
     },
     "bench": {
         *("kernel", "query", "spark", "catalog", "plan", "cost", "planners", "reproduce"),
-        *("wire", "exchange", "adapt", "demo"),
+        *("wire", "exchange", "adapt", "demo", "workloads"),
     },
     "demo": {"catalog", "query", "plan", "cost", "planners", "report", "adapt"},
     "reproduce": {
         *("kernel", "report", "catalog", "query", "plan", "planners", "adapt"),
-        *("compile", "operators", "simulate", "wire", "oracle", "cost"),
+        *("compile", "operators", "simulate", "wire", "oracle", "cost", "workloads"),
     },
     "cli": {
         *("catalog", "query", "plan", "cost", "planners", "report", "adapt"),

@@ -6,7 +6,7 @@ from tests.planners.examples import catalog, links, pmjoin_1, query, stream
 from thalweg.errors import UserError
 from thalweg.plan.options import Objective, PlanOptions
 from thalweg.planners import compare as compare_module
-from thalweg.planners.compare import compare
+from thalweg.planners.compare import ANY_FAMILY, compare
 from thalweg.planners.search.problem import NotApplicableError
 from thalweg.planners.table import NUMBER, PLANNERS, Planner, make_plan, planner
 
@@ -49,7 +49,8 @@ def test_the_cost_is_what_planning_alone_comes_to_for_all_queries():
     for one in done.planners:
         alone = make_plan(queries, known, PlanOptions(one.name, Objective.USAGE))
         assert one.cost == pytest.approx(alone.total)
-        assert one.searched == sum(q.searched for q in alone.queries)
+        if one.family != ANY_FAMILY:  # which stops when its time is up
+            assert one.searched == sum(q.searched for q in alone.queries)
 
 
 def test_settings_go_to_those_who_take_them(monkeypatch):

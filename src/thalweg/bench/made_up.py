@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from thalweg.catalog.model import Catalog, Link, Links, Site, Source, Stats, Stream
-from thalweg.query.model import Equality, Expr, Input, Output, Query, Window, WindowKind
+from thalweg.query.model import Query
+from thalweg.workloads.queries import query
 
-_WINDOW = Window(WindowKind.RANGE, 10_000_000)
 _STUB = 8
 """Sites of a stub network."""
 
@@ -114,16 +114,3 @@ def random_query(
         chosen.append(rng.choice(near))
         inside |= {chosen[-1][0], chosen[-1][2]}
     return query(chosen, name)
-
-
-def query(joins: Sequence[tuple[str, str, str, str]], name: str) -> Query:
-    """A query of equalities, each (stream, column, stream, column); every stream is its own alias."""
-    aliases = list(dict.fromkeys(alias for j in joins for alias in (j[0], j[2])))
-    return Query(
-        name,
-        "",
-        tuple(Input(a, a, _WINDOW) for a in aliases),
-        tuple(Equality(Expr.column(a, x), Expr.column(b, y)) for a, x, b, y in joins),
-        (),
-        tuple(Output(f"{a}_v", Expr.column(a, "v")) for a in aliases),
-    )

@@ -246,7 +246,7 @@ class _Run:
             {name: StreamInfo(name, COLUMNS, "ts", 0) for name in self.known.streams},
             {name: stream.site for name, stream in self.known.streams.items()},
             buckets=1,
-            labels=_labels,
+            labels=labels_of,
             keep_late=False,
             keep=bool(self.adapt),
             **more,  # type: ignore[arg-type]
@@ -271,5 +271,6 @@ def _us(seconds: float) -> int:
     return round(seconds * 1e6)
 
 
-def _labels(place: str, count: int) -> list[int]:
+def labels_of(place: str, count: int) -> list[int]:
+    """The labels of the buckets of a place: the same in every run."""
     return [zlib.crc32(f"{place}/{bucket}".encode()) & 0x3FFFFFFF for bucket in range(count)]

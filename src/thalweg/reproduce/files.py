@@ -6,11 +6,14 @@ import csv
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from thalweg import report
 from thalweg.errors import UserError
 from thalweg.reproduce.outcome import Bars, Outcome, Panel
 
 _COLOURS = ("#1b6ca8", "#e09f3e", "#2a9d8f", "#c1121f", "#8e6bb0", "#7f5539")
+_FEW_POINTS = 20
 _WHOLE_FROM = 10  # an axis that goes so far has whole numbers
 
 
@@ -32,13 +35,28 @@ def _lines(outcome: Outcome) -> list[tuple[Any, ...]]:
     curves = [(p, c) for p in outcome.panels if isinstance(p, Panel) for c in p.curves]
     if not curves:
         return [outcome.header, *outcome.rows]
+    spread = any(c.spread is not None for _, c in curves)
     lines: list[tuple[Any, ...]] = [("panel", "plan", "time", "unit", curves[0][0].y_label)]
+    if spread:
+        lines = [("panel", "plan", "x", "unit", curves[0][0].y_label, "standard deviation")]
     for panel, curve in curves:
+        deviations = np.zeros(len(curve.x)) if curve.spread is None else curve.spread
         lines += [
-            (panel.title, curve.plan, f"{x:.6g}", panel.x_label, int(y) if y == int(y) else f"{y:.6g}")
-            for x, y in zip(curve.x, curve.results, strict=True)
+            (
+                panel.title,
+                curve.plan,
+                f"{x:.6g}",
+                panel.x_label,
+                _number(y),
+                *([_number(d)] if spread else []),
+            )
+            for x, y, d in zip(curve.x, curve.results, deviations, strict=True)
         ]
     return lines
+
+
+def _number(value: float) -> int | str:
+    return int(value) if value == int(value) else f"{value:.6g}"
 
 
 def _draw(outcome: Outcome, path: Path) -> None:
@@ -59,12 +77,21 @@ def _curves(axes: Any, panel: Panel) -> None:
     for nth, curve in enumerate(panel.curves):
         style = ("-", "--", ":")[nth % 3]
         colour = _COLOURS[nth % len(_COLOURS)]
-        axes.plot(curve.x, curve.results, label=curve.plan, color=colour, linestyle=style, linewidth=1.4)
+        few = len(curve.x) <= _FEW_POINTS
+        axes.plot(
+            *(curve.x, curve.results, style), label=curve.plan, color=colour, linewidth=1.4,
+            marker="o" if few else "", markersize=3,
+        )  # fmt: skip
+        if curve.spread is not None:
+            low, high = curve.results - curve.spread, curve.results + curve.spread
+            axes.fill_between(curve.x, np.maximum(low, 0.0), high, color=colour, alpha=0.12, linewidth=0)
+    for axis in panel.log:
+        getattr(axes, f"set_{axis}scale")("log")
     for nth, mark in enumerate(panel.marks):
         label = panel.marked if nth == 0 else None
         axes.axvline(mark, color="#9aa5b1", linewidth=0.8, linestyle=":", label=label)
     axes.set_ylabel(panel.y_label, fontsize=9)
-    if max(curve.results.max() for curve in panel.curves) >= _WHOLE_FROM:
+    if "y" not in panel.log and max(curve.results.max() for curve in panel.curves) >= _WHOLE_FROM:
         axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.grid(alpha=0.3)
     axes.legend(frameon=False, fontsize=8)

@@ -35,16 +35,23 @@ class Claim:
 
 @dataclass(frozen=True)
 class Curve:
-    """How many results a plan had handed out over time, or what else the panel's axis says."""
+    """How many results a plan had handed out over time, or what else the panel's axes say.
+
+    `spread` is the standard deviation over the seeds, where there are several.
+    """
 
     plan: str
     x: np.ndarray
     results: np.ndarray
+    spread: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One diagram: curves over the same axis, with marks at some places; `marked` is their meaning."""
+    """One diagram: curves over the same axis, with marks at some places; `marked` is their meaning.
+
+    `log` has the axes that are logarithmic: x, y, or both.
+    """
 
     title: str
     x_label: str
@@ -52,6 +59,7 @@ class Panel:
     marks: tuple[float, ...] = ()
     marked: str = ""
     y_label: str = "results"
+    log: str = ""
 
 
 @dataclass(frozen=True)

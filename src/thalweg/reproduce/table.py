@@ -11,13 +11,23 @@ from thalweg.reproduce.outcome import Outcome, Tell
 
 @dataclass(frozen=True)
 class Experiment:
-    """One experiment of a paper; its module has `run(scale, tell)`, or one of another name."""
+    """One experiment; its module has `run(scale, tell)`, or one of another name."""
 
     name: str
-    where: str
-    about: str
+    section: str
+    title: str
     module: str
     function: str = "run"
+
+    @property
+    def paper(self) -> str:
+        """The short name of its paper: the first word of its own."""
+        return self.name.partition("-")[0]
+
+    @property
+    def where(self) -> str:
+        """Its place in the paper."""
+        return f"{PAPERS[self.paper]}, {self.section}"
 
     def run(self, scale: float, tell: Tell) -> Outcome:
         """Runs it, at a fraction of its size where the scale is below 1."""
@@ -26,32 +36,85 @@ class Experiment:
         return found
 
 
-_ADAPTIVE = "adaptive (Tran and Lee), 5.2"
-_MJOIN = "MJoin (Viglas, Naughton and Burger 2003)"
+PAPERS = {
+    "mjoin": "MJoin (Viglas, Naughton and Burger 2003)",
+    "pmjoin": "PMJoin (Zhou, Yan, Yu and Zhou 2006)",
+    "semijoin": "semijoin (Tran and Lee 2010)",
+    "adaptive": "adaptive (Tran and Lee)",
+    "integrated": "integrated (Seshadri, Kumar, Cooper and Liu 2009)",
+}
+"""The papers by their short names."""
+
 EXPERIMENTS = {
     e.name: e
     for e in (
-        Experiment("mjoin-table1", f"{_MJOIN}, 3.3", "operations of tree and MJoin", "mjoin_table1"),
-        Experiment("mjoin-fig11", f"{_MJOIN}, 3.2", "a stream whose rate changes", "mjoin_fig11"),
-        Experiment("mjoin-fig12", f"{_MJOIN}, 3.3", "right and wrong probing sequences", "mjoin_fig12"),
-        Experiment("mjoin-fig13", f"{_MJOIN}, 3.4", "a window join", "mjoin_fig13"),
-        Experiment("mjoin-fig15", f"{_MJOIN}, 3.5", "memory overflow, flushed in two ways", "mjoin_fig15"),
-        Experiment("mjoin-fig17", f"{_MJOIN}, 3.6", "six inputs in one operator or several", "mjoin_fig17"),
-        Experiment("adaptive-fig4a", _ADAPTIVE, "cost over time, four streams", "adaptive_fig4", "four"),
-        Experiment("adaptive-fig4a-spark", _ADAPTIVE, "the same, live on Spark", "adaptive_fig4a_spark"),
-        Experiment("adaptive-fig4b", _ADAPTIVE, "cost over time, eight streams", "adaptive_fig4", "eight"),
-        Experiment("adaptive-fig5a", _ADAPTIVE, "cost of changing, four streams", "adaptive_fig5", "four"),
-        Experiment("adaptive-fig5b", _ADAPTIVE, "cost of changing, eight streams", "adaptive_fig5", "eight"),
-        Experiment("adaptive-table3", _ADAPTIVE, "messages of a change of plan", "adaptive_table3"),
+        Experiment("mjoin-table1", "3.3", "operations of tree and MJoin", "mjoin_table1"),
+        Experiment("mjoin-table3", "3.6", "the prices of operations, there and here", "mjoin_table3"),
+        Experiment("mjoin-fig11", "3.2", "a stream whose rate changes", "mjoin_fig11"),
+        Experiment("mjoin-fig12", "3.3", "right and wrong probing sequences", "mjoin_fig12"),
+        Experiment("mjoin-fig13", "3.4", "a window join", "mjoin_fig13"),
+        Experiment("mjoin-fig15", "3.5", "memory overflow, flushed in two ways", "mjoin_fig15"),
+        Experiment("mjoin-fig17", "3.6", "six inputs in one operator or several", "mjoin_fig17"),
+        Experiment("pmjoin-table1", "1", "three routers: what three schemes ship", "pmjoin_table1"),
+        Experiment(
+            "pmjoin-fig5a", "4.1", "Algorithm 1 over data ranges: LASW, SD", "pmjoin_planning", "fig5a"
+        ),
+        Experiment(
+            "pmjoin-fig5b", "4.1", "Algorithm 1 over data ranges: LASW, DD", "pmjoin_planning", "fig5b"
+        ),
+        Experiment(
+            "pmjoin-fig5c", "4.1", "Algorithm 1 over data ranges: HASW, SD", "pmjoin_planning", "fig5c"
+        ),
+        Experiment(
+            "pmjoin-fig5d", "4.1", "Algorithm 1 over data ranges: HASW, DD", "pmjoin_planning", "fig5d"
+        ),
+        Experiment("pmjoin-fig6", "4.1", "Algorithm 1 over the number of streams", "pmjoin_planning", "fig6"),
+        Experiment(
+            "pmjoin-fig7", "4.1", "Algorithm 1 with several streams a node", "pmjoin_planning", "fig7"
+        ),
+        Experiment("pmjoin-fig8", "4.2", "parts of the key space, cut in three ways", "pmjoin_parts", "fig8"),
+        Experiment("pmjoin-fig9", "4.2", "the CPU time of routing", "pmjoin_fig9"),
+        Experiment("pmjoin-fig10", "4.2", "parts over the number of streams", "pmjoin_parts", "fig10"),
+        Experiment("pmjoin-fig11", "4.3", "queries on several attributes", "pmjoin_fig11"),
+        Experiment("adaptive-fig4a", "5.2", "cost over time, four streams", "adaptive_fig4", "four"),
+        Experiment("adaptive-fig4a-spark", "5.2", "the same, live on Spark", "adaptive_fig4a_spark"),
+        Experiment("adaptive-fig4b", "5.2", "cost over time, eight streams", "adaptive_fig4", "eight"),
+        Experiment("adaptive-fig5a", "5.2", "cost of changing, four streams", "adaptive_fig5", "four"),
+        Experiment("adaptive-fig5b", "5.2", "cost of changing, eight streams", "adaptive_fig5", "eight"),
+        Experiment("adaptive-table3", "5.2", "messages of a change of plan", "adaptive_table3"),
+        Experiment("integrated-lemma1", "3", "the number of plans", "integrated_counts"),
+        Experiment("integrated-fig2", "1", "planning first, or together", "integrated_compared", "fig2"),
+        Experiment(
+            "integrated-fig6", "4.2", "Bottom-Up: plans by cluster size", "integrated_clusters", "fig6"
+        ),
+        Experiment(
+            "integrated-fig7", "4.2", "Top-Down: plans by cluster size", "integrated_clusters", "fig7"
+        ),
+        Experiment(
+            "integrated-fig8", "4.2", "Bottom-Up: cost by cluster size", "integrated_clusters", "fig8"
+        ),
+        Experiment("integrated-fig9", "4.2", "Top-Down: cost by cluster size", "integrated_clusters", "fig9"),
+        Experiment("integrated-fig10", "4.3", "NPC: cost", "integrated_clusters", "fig10"),
+        Experiment("integrated-fig11", "4.3", "NPC: plans", "integrated_clusters", "fig11"),
+        Experiment("integrated-fig12", "4.4", "all planners: synthetic", "integrated_compared", "fig12"),
+        Experiment("integrated-fig13", "4.4", "all planners: enterprise", "integrated_compared", "fig13"),
+        Experiment("integrated-fig14", "4.4", "operators: enterprise", "integrated_compared", "fig14"),
+        Experiment("integrated-fig15", "4.5", "plans as the network grows", "integrated_scale"),
+        Experiment("integrated-fig16", "4.6", "time to deployment", "integrated_messages", "fig16"),
+        Experiment(
+            "integrated-membership", "3.1.2", "sites join and leave", "integrated_messages", "membership"
+        ),
     )
 }
 """Every experiment by its name."""
 
 
-def named(name: str) -> list[Experiment]:
-    """The experiment with this name, or all of them."""
-    if name == "all":
-        return list(EXPERIMENTS.values())
+def named(name: str | None, paper: str | None = None) -> list[Experiment]:
+    """The experiment with this name, or all of them; those of a paper only, if one is given."""
+    if paper is not None and paper not in PAPERS:
+        raise UserError(f"no paper {paper!r}", remedy=f"one of {', '.join(PAPERS)}")
+    if name is None or name == "all":
+        return [e for e in EXPERIMENTS.values() if paper in (None, e.paper)]
     if name not in EXPERIMENTS:
         raise UserError(f"no experiment {name!r}", remedy=f"all, or one of {', '.join(EXPERIMENTS)}")
     return [EXPERIMENTS[name]]

@@ -1,0 +1,106 @@
+"""The page of all results: every claim of every paper, with what was measured."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from thalweg.errors import UserError
+from thalweg.files import write_text
+from thalweg.reproduce.kept import Kept
+from thalweg.reproduce.table import EXPERIMENTS, PAPERS, Experiment
+
+_ROWS = 40
+"""A table with more rows is in the CSV file only."""
+
+
+def write_page(found: Mapping[str, Kept], path: Path) -> None:
+    """Writes the page, and the pictures into a folder of its name beside it."""
+    folder = path.with_suffix("")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for one in found.values():
+            shutil.copyfile(one.picture, folder / f"{one.name}.png")
+        write_text(path, page(found, folder.name))
+    except OSError as error:
+        raise UserError(f"the page can't be written: {error.strerror}", where=str(path)) from error
+
+
+def page(found: Mapping[str, Kept], pictures: str) -> str:
+    """The text of the page."""
+    lines = [
+        "# Results of the papers' experiments",
+        "",
+        "`thalweg reproduce all --results docs/results.md` writes this page. Each claim has a criterion "
+        "that was fixed before the experiment was run. A claim that does not hold is followed by the cause, "
+        "as far as it is known. Sets of seeds are 0, 1, 2 and so on. How experiments are run: "
+        "[reproduce](reproduce.md).",
+        "",
+        "| paper | experiments | claims | hold |",
+        "| --- | ---: | ---: | ---: |",
+    ]
+    for paper, title in PAPERS.items():
+        some = [found[e.name] for e in EXPERIMENTS.values() if e.paper == paper and e.name in found]
+        there = sum(e.paper == paper for e in EXPERIMENTS.values())
+        if there:
+            done = f"{len(some)} of {there}" if len(some) < there else f"{there}"
+            lines.append(f"| {title} | {done} | {_claims(some)} | {sum(one.holding for one in some)} |")
+    every = list(found.values())
+    lines.append(f"| all | {len(every)} | {_claims(every)} | {sum(one.holding for one in every)} |")
+    for paper, title in PAPERS.items():
+        experiments = [e for e in EXPERIMENTS.values() if e.paper == paper]
+        if experiments:
+            lines += ["", f"## {title}"]
+            for experiment in experiments:
+                lines += _experiment(experiment, found.get(experiment.name), pictures)
+    return "\n".join(lines) + "\n"
+
+
+def _claims(some: Sequence[Kept]) -> int:
+    return sum(len(one.claims) for one in some)
+
+
+def _experiment(experiment: Experiment, one: Kept | None, pictures: str) -> list[str]:
+    if one is None:
+        return ["", f"### `{experiment.name}`: {experiment.title} ({experiment.section})", "", "Not run."]
+    lines = ["", f"### `{one.name}`: {one.said['title']} ({experiment.section})", ""]
+    lines += [f"- {_cell(line)}" for line in one.said["setting"]]
+    lines += [f"- `{one.command}`, {one.said['seconds']:,.0f} seconds", ""]
+    lines += [f"![{experiment.title}]({pictures}/{one.name}.png)", ""]
+    lines += ["| claim | measured | holds |", "| --- | --- | --- |"]
+    for claim in one.claims:
+        holds = "yes" if claim["holds"] else "no"
+        lines.append(f"| {_cell(claim['claim'])} | {_cell(claim['measured'])} | {holds} |")
+    remarks = [f"- {_first(claim['claim'])}: {claim['why']}" for claim in one.claims if claim["why"]]
+    if remarks:
+        lines += ["", *remarks]
+    plans = one.said["plans"]
+    if 0 < len(plans) <= _ROWS:
+        lines += ["", "| " + " | ".join(_cell(key) for key in plans[0]) + " |"]
+        lines.append("| " + " | ".join(_aligned(value) for value in plans[0].values()) + " |")
+        lines += ["| " + " | ".join(_cell(_shown(value)) for value in row.values()) + " |" for row in plans]
+    return lines
+
+
+def _first(claim: str) -> str:
+    """A claim without its criterion.
+
+    >>> _first("it costs less (criterion: 10%)")
+    'it costs less'
+    """
+    return claim.partition(" (criterion")[0]
+
+
+def _aligned(value: object) -> str:
+    return "---" if isinstance(value, str) else "---:"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
