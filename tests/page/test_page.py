@@ -125,7 +125,7 @@ def test_an_operator_by_keyboard(chromium, served, run):
         becomes(page, "#how-many", r"^\d+ of \d+ operators$")
         page.focus("#operator-table tbody button")
         page.keyboard.press("Enter")
-        becomes(page, "#detail-name", r"^q: join\d$")
+        becomes(page, "#detail-name", r"^q: join\d of s1 and s[23]")
         becomes(page, "#detail", "read by")
         assert page.evaluate("document.activeElement.id") == "detail-name"
         page.fill("#find", "")
@@ -139,6 +139,7 @@ def test_a_change_of_plan_arrives(chromium, served, run):
     with served(run.out) as (url, _), opened(chromium, url) as page:
         page.click("#tab-plan")
         becomes(page, "#in-force", "simple")
+        assert page.locator("#queries pre[aria-label='the way of each head']").is_hidden()
         assert page.is_visible("#no-changes")
         run.change("pmjoin-optimal")
         run.step()
@@ -147,6 +148,10 @@ def test_a_change_of_plan_arrives(chromium, served, run):
         becomes(page, "#planners tbody", "streamjoinopt.*times")
         page.click("#tab-map")
         becomes(page, "#drawing", "split")
+        run.change("linear-optimal")
+        run.step()
+        page.click("#tab-plan")
+        becomes(page, "#queries pre[aria-label='the way of each head']", "^head s1 at n1: .*results/s")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -18,6 +18,7 @@ from thalweg.live.series import Point
 from thalweg.page import trouble
 from thalweg.page.reading import Seen
 from thalweg.plan.deployment import Edge
+from thalweg.plan.ways import ways
 from thalweg.report.texts import names
 
 CHART = 240
@@ -239,7 +240,12 @@ def _plan(seen: Seen) -> dict[str, Any] | None:
     if seen.plan is None:
         return None
     texts = [
-        {"query": q.query, "text": q.deployment.explain(), "assumed": list(q.assumed)}
+        {
+            "query": q.query,
+            "heads": ways(q.deployment),
+            "text": q.deployment.explain(),
+            "assumed": list(q.assumed),
+        }
         for q in seen.plan.queries
     ]
     return {

@@ -14,7 +14,10 @@ find.addEventListener("input", () => state && show(state));
 byId("close").addEventListener("click", () => open(null));
 detail.addEventListener("keydown", (event) => event.key === "Escape" && open(null));
 
-const title = (o) => `${o.query ? `${o.query}: ` : ""}${o.name}${o.kind === "keep" ? " kept" : ""}`;
+function title(o) {
+  const of = o.kind === "join" && o.windows.length ? ` of ${o.windows.map((w) => w.of.replaceAll(" ", ", ")).join(" and ")}` : "";
+  return `${o.query ? `${o.query}: ` : ""}${o.name}${o.kind === "keep" ? " kept" : ""}${of}`;
+}
 
 export function show(now) {
   state = now;

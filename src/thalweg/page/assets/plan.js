@@ -28,6 +28,8 @@ export function show(state) {
     const text = plan.queries.find((p) => p.query === q.name);
     say(node.sql, q.sql.trim());
     say(node.text, text ? text.text : "");
+    say(node.heads, text ? text.heads.join("\n") : "");
+    hide(node.heads, !text?.heads.length);
     say(node.results, `${f.count(q.results)} results, ${f.rate(q.results_per_s)} now`);
   });
 }
@@ -37,7 +39,8 @@ function query(q) {
   made.results = make("p", { class: "quiet" });
   made.sql = make("pre", { tabindex: 0, "aria-label": "the query" });
   made.text = make("pre", { tabindex: 0, "aria-label": "the plan" });
-  made.append(made.results, made.sql, make("details", {}, make("summary", {}, "The plan, from its sinks down to its sources"), made.text));
+  made.heads = make("pre", { tabindex: 0, "aria-label": "the way of each head" });
+  made.append(made.results, made.sql, made.heads, make("details", {}, make("summary", {}, "All operators, from the sinks down to the sources"), made.text));
   return made;
 }
 
