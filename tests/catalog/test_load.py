@@ -137,6 +137,8 @@ def test_a_time_in_another_form_is_a_timestamp(
         ("time_format: yyyy,", "int", "", "of type int; with time_format it is a string"),
         ("time_unit: seconds, time_format: yyyy,", "int", "", "keep time_unit or time_format"),
         ("", "timestamp", ", value: xml", "streams.s.source.value"),
+        ("", "timestamp", ", value: avro", "a value in avro needs the option 'schema'"),
+        ("", "timestamp", ", value: protobuf, value_options: {descriptor: a}", "needs the option 'message'"),
         ("", "timestamp", ", columns: {k: key}", "`columns` is for a source with `value`"),
         ("", "timestamp", ", value: json, columns: {x: key}", "unknown column 'x'"),
     ],

@@ -21,7 +21,7 @@ def thalweg(spark):
         handlers = {told: signal.getsignal(told) for told in (signal.SIGINT, signal.SIGTERM)}
         out, err = io.StringIO(), io.StringIO()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("thalweg.spark.run.session", lambda *_: spark)
+            patch.setattr("thalweg.spark.run.session", lambda *_, **__: spark)
             patch.setattr("thalweg.spark.folder.Folder.started", lambda *_: None)  # this JVM goes on
             patch.setattr(spark, "stop", lambda: None)
             patch.setitem(os.environ, "THALWEG_DEBUG", "0")

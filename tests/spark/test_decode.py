@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyspark
 import pytest
 
 CATALOG = """sites: {{n1: {{}}}}
@@ -158,9 +159,48 @@ def test_columns_from_other_fields_of_a_record(spark):
     records = [
         (b"5", b'{"id": 7}', 3, moment, [("other", b"x"), ("it's", b"abc")]),
         (b"6", b"nope", 3, moment, None),
+        (b"six", b'{"id": 8}', 3, moment, []),
+        (b"7", None, 3, moment, []),
     ]
     found = declared(spark.createDataFrame(records, schema), stream, schema_of(stream)).collect()
-    assert [(row.k, row.trace, row.p, row.id, row["_undecoded"]) for row in found] == [
-        (5, "abc", 3, 7, None),
-        (6, None, 3, None, "nope"),
+    assert [(row.ts is None, row.k, row.trace, row.p, row.id, row["_undecoded"]) for row in found] == [
+        (False, 5, "abc", 3, 7, None),
+        (True, 6, None, 3, None, "nope"),
+        (True, None, None, 3, 8, '{"id": 8}'),
+        (True, 7, None, 3, None, "NULL"),
     ]
+
+
+def test_a_field_of_a_record_that_the_source_does_not_have(run, tmp_path):
+    lines(tmp_path, "{}")
+    code, err = run(TEXT.replace("VALUE", "json, columns: {k: key}"))
+    assert code == 2
+    assert "streams.a.source.columns: the source has no column 'key', only value" in err
+
+
+def test_avro_without_its_package_names_the_package(run, tmp_path):
+    """Where Spark has it, tests/kafka/test_values.py decodes."""
+    lines(tmp_path, "x")
+    record = {"type": "record", "name": "r", "fields": [{"name": "ts", "type": "long"}]}
+    (tmp_path / "a.avsc").write_text(json.dumps(record))
+    code, err = run(TEXT.replace("VALUE", "avro, value_options: {schema: a.avsc}"))
+    assert code == 2
+    assert "Spark can't decode Avro without its package" in err
+    assert f"spark.jars.packages=org.apache.spark:spark-avro_2.13:{pyspark.__version__}" in err
+
+
+@pytest.mark.parametrize(
+    ("schema", "what"),
+    [
+        (None, "can't read"),
+        ("{oops", "the Avro schema is not JSON"),
+        ('"string"', "the Avro schema is not of a record"),
+    ],
+)
+def test_an_avro_schema_that_is_none(run, tmp_path, schema, what):
+    lines(tmp_path, "x")
+    if schema is not None:
+        (tmp_path / "a.avsc").write_text(schema)
+    code, err = run(TEXT.replace("VALUE", "avro, value_options: {schema: a.avsc}"))
+    assert code == 2
+    assert f"streams.a.source.value_options: {what}" in err

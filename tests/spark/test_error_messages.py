@@ -107,3 +107,30 @@ def test_a_damaged_checkpoint_is_called_so(text):
     assert str(error) == (
         f"Spark's checkpoint is damaged: {text}; put it back as it was, or start the run in a new folder"
     )
+
+
+LOST = """[STREAM_FAILED] Query [id = 1] terminated with exception: [KAFKA_DATA_LOSS.X] \
+Some data may have been lost because they are not available in Kafka any more;
+topic was processed.
+Reason: Partition t-1's offset was changed from 30 to 5. SQLSTATE: 22000
+\tat org.apache.spark"""
+ELDER = """: org.apache.spark.SparkException: Cannot fetch offset 40 (TopicPartition: t-1).
+Some data may have been lost because they are not available in Kafka any more"""
+JAVA = "[STREAM_FAILED] Query [id = 1] terminated with exception: org.apache.kafka.common.errors."
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (LOST, "records of a topic were gone before they were read: Partition t-1's offset was"),
+        (LOST, "offset was changed from 30 to 5; the topic was trimmed"),
+        (ELDER, "before they were read: Cannot fetch offset 40 (TopicPartition: t-1); the topic"),
+        (JAVA + "UnknownTopicOrPartitionException: This server does not", "a topic does not exist; "),
+        (JAVA + "TimeoutException: Timed out. Call: listTopics", "answers: Timed out. Call: listTopics; "),
+    ],
+)
+def test_what_is_wrong_with_a_topic(text, what):
+    told = in_our_words(PySparkException(text), "q.sql")
+    assert isinstance(told, UserError)
+    assert what in str(told)
+    assert "\n" not in str(told)

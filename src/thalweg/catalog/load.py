@@ -24,7 +24,14 @@ _TABLE = ("site", "schema", "source", "stats")
 _STATS = ("rate", "bytes", "widths", "distinct", "rates")
 _UNITS = ("seconds", "milliseconds", "microseconds")
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
-_ENCODINGS = ("json", "csv")
+_ENCODINGS: Mapping[str, tuple[str, ...]] = {
+    "json": (),
+    "csv": (),
+    "avro": ("schema",),
+    "protobuf": ("descriptor", "message"),
+}
+"""The encodings of values, and the options that one must have."""
+_FILE_OPTIONS = ("schema", "descriptor")
 _SIZED = ("char", "varchar")
 _TIMES = ("timestamp", "timestamp_ntz")
 _VALUES: tuple[tuple[tuple[str, ...], tuple[type, ...]], ...] = (
@@ -269,9 +276,24 @@ def _source(place: Place, types: Mapping[str, SparkType], folder: Path) -> Sourc
         format=keys["format"].text().strip(),
         options=_options(keys["options"], folder) if "options" in keys else {},
         value=value,
-        value_options=_options(keys["value_options"], folder) if "value_options" in keys else {},
+        value_options=_value_options(value, place, keys, folder),
         columns=columns,
     )
+
+
+def _value_options(
+    value: str | None, place: Place, keys: Mapping[str, Place], folder: Path
+) -> dict[str, str]:
+    given = _options(keys["value_options"], folder) if "value_options" in keys else {}
+    for name in _ENCODINGS.get(value or "", ()):
+        if name not in given:
+            example = {"schema": "packets.avsc", "descriptor": "packets.desc", "message": "Packet"}[name]
+            raise keys.get("value_options", place).error(
+                f"a value in {value} needs the option {name!r}", f"write value_options: {{{name}: {example}}}"
+            )
+        if name in _FILE_OPTIONS:
+            given[name] = str(folder / given[name])
+    return given
 
 
 def _options(place: Place, folder: Path) -> dict[str, str]:

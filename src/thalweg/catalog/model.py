@@ -58,7 +58,7 @@ class Source(_Model):
 
     format: str
     options: Mapping[str, str] = {}
-    value: Literal["json", "csv"] | None = None
+    value: Literal["json", "csv", "avro", "protobuf"] | None = None
     value_options: Mapping[str, str] = {}
     columns: Mapping[str, str] = {}
 
@@ -66,6 +66,11 @@ class Source(_Model):
     def is_text(self) -> bool:
         """Whether columns are written as text, so that anything could be in them."""
         return (self.value or self.format.lower()) in ("json", "csv")
+
+    @property
+    def is_kafka(self) -> bool:
+        """Whether it reads topics of Kafka."""
+        return self.format.lower() == "kafka"
 
     def option(self, name: str) -> str | None:
         """An option of the source, or of its values, whatever its case."""

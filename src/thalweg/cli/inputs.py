@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,11 +88,16 @@ def read_settings(pairs: Sequence[str]) -> Mapping[str, str]:
     return settings
 
 
-def read_with_spark(stream: Stream) -> pa.Table:
-    """Reads a source with Spark, for formats that DuckDB may read differently."""
-    from thalweg.spark.streams import read_table
+def reading_with_spark(queries: Sequence[Query], catalog: Catalog) -> Callable[[Stream], pa.Table]:
+    """Reads sources of queries with Spark, for formats that DuckDB may read differently."""
+    every = [catalog.streams[name] for name in sorted({i.stream for q in queries for i in q.inputs})]
 
-    return read_table(stream)
+    def read(stream: Stream) -> pa.Table:
+        from thalweg.spark.streams import read_table
+
+        return read_table(stream, every)
+
+    return read
 
 
 def print_json(value: Mapping[str, Any]) -> None:

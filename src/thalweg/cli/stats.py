@@ -14,8 +14,9 @@ from thalweg.cli import options as given
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from thalweg.catalog.model import Catalog, JoinSelectivity
+    from thalweg.catalog.model import Catalog, JoinSelectivity, Stream
     from thalweg.observe.sketch import Sketch
+    from thalweg.oracle.inputs import ReadStatic
     from thalweg.query.model import Query
 
 _ROWS = 100_000
@@ -54,22 +55,23 @@ def stats(
 
 def measure(queries: Sequence[Query], catalog: Catalog) -> dict[str, Sketch]:
     """A sketch of each stream of the queries, of all tuples that its source holds."""
+    from thalweg.cli.inputs import reading_with_spark
     from thalweg.observe.joins import keys
 
+    read = reading_with_spark(queries, catalog)
     streams = {name: columns for name, columns in keys(queries).items() if name not in catalog.tables}
-    return {name: _measured(catalog, name, columns) for name, columns in streams.items()}
+    return {name: _measured(catalog.streams[name], columns, read) for name, columns in streams.items()}
 
 
-def _measured(catalog: Catalog, name: str, keys: Sequence[str]) -> Sketch:
+def _measured(stream: Stream, keys: Sequence[str], read: ReadStatic) -> Sketch:
     import pyarrow as pa
 
-    from thalweg.cli.inputs import read_with_spark
     from thalweg.observe.sketch import Sketch
     from thalweg.oracle import duck, inputs
 
-    stream, sketch = catalog.streams[name], Sketch()
+    sketch = Sketch()
     with duck.connect() as con:
-        for batch in inputs.batches(con, stream, read_with_spark, _ROWS):
+        for batch in inputs.batches(con, stream, read, _ROWS):
             timed = batch.filter(batch.column(stream.time).is_valid())  # a run sets the others aside
             times = timed.column(stream.time).cast(pa.timestamp("us")).cast(pa.int64()).to_numpy()
             sketch.update(dict(zip(timed.schema.names, timed.columns, strict=True)), times, keys)

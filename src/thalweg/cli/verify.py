@@ -22,14 +22,14 @@ def verify(
     as_json: given.AsJson = False,
 ) -> None:
     """Recompute a query with DuckDB and compare with the results of a run."""
-    from thalweg.cli.inputs import print_json, read_catalog, read_queries, read_with_spark
+    from thalweg.cli.inputs import print_json, read_catalog, read_queries, reading_with_spark
     from thalweg.oracle import duck
 
     read = read_catalog(catalog)
     (parsed,) = read_queries([query], read)
     if not out.is_dir():
         raise UserError("no such folder", where=str(out), remedy="give the --out folder of a run")
-    verdict = duck.verify(parsed, read, out, read_static=read_with_spark)
+    verdict = duck.verify(parsed, read, out, read_static=reading_with_spark([parsed], read))
     if as_json:
         print_json(verdict.to_json())
     else:

@@ -25,6 +25,12 @@ _PYTHON = re.compile(
 _FILE = re.compile(r"\[FAILED_READ_FILE\.(\w+)\] Encountered error while reading file (.+?)\.\s")
 _TYPES = re.compile(r"column \[(.+?)\]\. Expected Spark type (.+?), actual Parquet type (.+?)\.")
 _WRONG_TYPE = "UnsupportedOperationException: org.apache.parquet.column"  # Spark does not say of which file
+_LOST = "Some data may have been lost"
+_HOW_LOST = re.compile(
+    r"Some data may have been lost.*?Reason:\s*([^\n]+)|([^\n]+?)\s*Some data may", re.DOTALL
+)
+_NO_TOPIC = re.compile(r"UnknownTopicOrPartitionException|InvalidTopicException")
+_NO_BROKER = re.compile(r"org\.apache\.kafka\.common\.errors\.TimeoutException(?:: ([^\n]+))?")
 _CHECKPOINT = re.compile(r"CANNOT_LOAD_STATE_STORE|Failed to read log file")
 _GO_ON = "the same command continues"
 _DATA_EXCEPTION = "22"  # the class of SQLSTATEs: a value that an expression can't be computed for
@@ -73,6 +79,8 @@ def in_our_words(error: Exception, where: str) -> Exception:
         )
     if not isinstance(error, PySparkException | Py4JJavaError):
         return error
+    if told := _of_kafka(text, where):
+        return told
     if _CHECKPOINT.search(text):
         return RunError(
             f"Spark's checkpoint is damaged: {reason(error)}; "
@@ -85,6 +93,30 @@ def in_our_words(error: Exception, where: str) -> Exception:
     if state and state[1].startswith(_DATA_EXCEPTION):
         return UserError(what, where=where, remedy=remedy)
     return RunError(f"{where}: {what}")
+
+
+def _of_kafka(text: str, where: str) -> UserError | None:
+    """An error of a topic or a broker; None where it is another one."""
+    if _LOST in text:
+        how = _HOW_LOST.search(text)
+        told = "" if how is None else (how[1] or how[2]).split(" SQLSTATE", 1)[0].strip(" .")
+        what = f": {told.rsplit('Exception: ', 1)[-1]}" if told else ""
+        return UserError(
+            f"records of a topic were gone before they were read{what}",
+            where=where,
+            remedy="the topic was trimmed, or deleted and made anew; to read what is left, name a new folder",
+        )
+    if _NO_TOPIC.search(text):
+        return UserError(
+            "a topic does not exist", where=where, remedy="create it, then run the command again"
+        )
+    if found := _NO_BROKER.search(text):
+        return UserError(
+            f"no Kafka broker answers{': ' + found[1].strip(' .') if found[1] else ''}",
+            where=where,
+            remedy="is kafka.bootstrap.servers right, and does it run?",
+        )
+    return None
 
 
 def _thrown(text: str) -> str:

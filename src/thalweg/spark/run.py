@@ -22,6 +22,7 @@ from thalweg.files import write_text
 from thalweg.operators.output import Report
 from thalweg.plan.options import Adapt, Progress, Reporter, RunOptions
 from thalweg.query.model import Query
+from thalweg.spark import packages
 from thalweg.spark.adapting import Adapting
 from thalweg.spark.checkpoint import SourceLogs, mend
 from thalweg.spark.delays import Delays
@@ -121,7 +122,9 @@ def _on_spark(
     settled: dict[str, Any],
 ) -> dict[str, Any]:
     reporter.starting()
-    spark = session(options.master, folder.own / "spark.log")
+    used = {i.stream for q in options.queries for i in q.inputs}
+    needed = packages.conf(options.catalog.streams[name] for name in sorted(used))
+    spark = session(options.master, folder.own / "spark.log", **needed)
     try:
         process = getattr(spark.sparkContext._gateway, "proc", None)
         folder.started(None if process is None else process.pid)

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from pyspark.sql import SparkSession
 from thalweg import private
 from thalweg.errors import UserError
 from thalweg.processes import Process
+from thalweg.spark import packages
 from thalweg.spark.java import check_java, class_options
 from thalweg.spark.rows import ROWS_A_BATCH
 
@@ -121,12 +122,15 @@ def session(master: str | None = None, log: Path | None = None, **conf: str) -> 
     builder = SparkSession.builder.master(master)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    with _said_to(log):
+    wanted = settings.get("spark.jars.packages")
+    with _read_back(log) if wanted else _said_to(log) as said:
         try:
             with _own_interrupt():
                 SparkContext.getOrCreate(SparkConf().setMaster(master).setAll(list(settings.items())))
         except PySparkRuntimeError:
             check_java()
+            if wanted and said is not None:
+                packages.check_had(wanted, said())
             raise
         spark = builder.getOrCreate()
     if not _debugging():
@@ -201,6 +205,16 @@ def _quiet_state_server(spark: SparkSession) -> None:
     settings = log4j.LogManager.getContext(False).getConfiguration().getLoggerConfig(_STATE_SERVER)
     if not settings.getName():  # the one for all
         log4j.core.config.Configurator.setLevel(_STATE_SERVER, log4j.Level.ERROR)
+
+
+@contextlib.contextmanager
+def _read_back(log: Path | None) -> Iterator[Callable[[], str]]:
+    """The same as `_said_to`, and a way to read what the JVM has said."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "log" if log is None or log == Path(os.devnull) else log
+        before = file.stat().st_size if file.exists() else 0
+        with _said_to(file):
+            yield lambda: file.read_bytes()[before:].decode(errors="replace")
 
 
 @contextlib.contextmanager

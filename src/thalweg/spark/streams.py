@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
-from thalweg.catalog.model import TIMELESS, Stream
+from thalweg.catalog.model import TIMELESS, Source, Stream
 from thalweg.compile.inputs import StreamInfo
 from thalweg.errors import UserError
 from thalweg.operators.spec import UNDECODED
+from thalweg.spark import packages
 from thalweg.spark.checkpoint import check_name
-from thalweg.spark.decode import declared, raw_schema
+from thalweg.spark.decode import declared, raw_schema, record_schema
 from thalweg.spark.error_messages import in_our_words, reason
 from thalweg.spark.once import ONE, Once
 from thalweg.spark.session import session
@@ -28,6 +30,8 @@ from thalweg.units import BEFORE_ALL
 
 _ANY_AGE = "36500d"
 _FILES = {"parquet", "json", "csv", "orc", "text", "avro", "xml"}
+_RECORD_FILES = {"parquet", "orc", "avro"}
+"""Files that can hold records of a topic, with their keys and encoded values."""
 
 
 def _place(stream: Stream) -> str:
@@ -127,9 +131,20 @@ def _files(stream: Stream) -> list[Path]:
     return [f for f in sorted(Path(path).iterdir()) if f.name[0] not in "._" and f.is_file()]
 
 
-def read_table(stream: Stream) -> pa.Table:
-    """All that the stream's source holds now."""
-    frame = _load(session(log=Path(os.devnull)).read, stream)
+def read_table(stream: Stream, every: Iterable[Stream]) -> pa.Table:
+    """All that the stream's source holds now.
+
+    Spark gets packages only when it starts, so it starts with those of `every` stream that may be read.
+    """
+    begins = stream.source.option("startingOffsets")
+    if stream.source.is_kafka and begins == "latest":
+        raise UserError(
+            "with startingOffsets: latest, nobody knows later where a run began to read",
+            where=f"{_place(stream)}.source.options",
+            remedy="write startingOffsets: earliest, or the offset of each partition",
+        )
+    spark = session(None, Path(os.devnull), **packages.conf(every))
+    frame = _load(spark.read, stream)
     try:
         return frame.toArrow()
     except (PySparkException, Py4JJavaError) as error:
@@ -138,22 +153,32 @@ def read_table(stream: Stream) -> pa.Table:
 
 def _load(reader: Any, stream: Stream) -> DataFrame:
     schema, source = schema_of(stream), stream.source
-    reader = reader.format(source.format).options(**source.options)
+    reader = reader.format(source.format).options(**_kafka_defaults(source), **source.options)
     typed = source.format.lower() in _FILES and source.value is None
     if typed:
         reader = reader.schema(raw_schema(stream, schema))
+    elif source.format.lower() in _RECORD_FILES:
+        reader = reader.schema(record_schema(source))
     try:
         frame: DataFrame = reader.load()
         if not typed or stream.raw_time is not None:
             frame = declared(frame, stream, schema)
-    except (AnalysisException, ParseException) as error:
-        raise UserError(reason(error), where=f"{_place(stream)}.source") from None
+    except UserError:
+        raise
     except Exception as error:
-        if "ClassNotFoundException" in str(error) or "DATA_SOURCE_NOT_FOUND" in str(error):
-            raise UserError(
-                f"Spark has no source of the format {source.format!r}",
-                where=f"{_place(stream)}.source.format",
-                remedy="such as parquet, json, csv or kafka (with its package)",
-            ) from None
+        if found := packages.missing(error, source):
+            raise UserError(found[0], where=f"{_place(stream)}.source", remedy=found[1]) from None
+        if isinstance(error, AnalysisException | IllegalArgumentException | ParseException):
+            raise UserError(reason(error), where=f"{_place(stream)}.source") from None
         raise
     return frame
+
+
+def _kafka_defaults(source: Source) -> dict[str, str]:
+    """A topic is read from its beginning, as a folder is, unless the catalog says otherwise."""
+    if not source.is_kafka:
+        return {}
+    defaults = {"startingOffsets": "earliest"}
+    if any(place.startswith("headers.") for place in source.columns.values()):
+        defaults["includeHeaders"] = "true"
+    return {k: v for k, v in defaults.items() if source.option(k) is None}
