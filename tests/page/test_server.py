@@ -2,6 +2,7 @@
 
 import json
 import socket
+import threading
 
 import pytest
 from fastapi.testclient import TestClient
@@ -11,7 +12,7 @@ from tests.page.growing import Growing
 from thalweg.cli.main import invoke
 from thalweg.errors import UserError
 from thalweg.page import serve
-from thalweg.page.others import compared
+from thalweg.page.others import Others, compared
 from thalweg.page.reading import RunFolder
 from thalweg.page.serve import Access, check_installed, listening
 from thalweg.page.server import Watched, app
@@ -209,6 +210,23 @@ def test_other_planners_are_compared_by_the_statistics_of_the_run(run):
     assert costs["pmjoin-optimal"] < costs["optimal"] < costs["simple"]
     assert found["measured"] is False
     json.dumps(found)
+
+
+def test_the_planners_are_asked_only_when_somebody_wants_to_know(run, monkeypatch):
+    asked = []
+    monkeypatch.setattr(Others, "_ask", lambda self: asked.append(self.out))
+    watched = Watched(run.out)
+    here = TestClient(app(watched), base_url="https://localhost")
+    assert here.get("/api/state").json()["planners"] is None
+    assert not asked
+    assert here.get("/api/planners").json() is None
+    here.get("/api/planners")  # it has just been asked
+    for thread in threading.enumerate():
+        if thread.name.startswith("planners"):
+            thread.join()
+    assert asked == [run.out]
+    watched.others.found = {"planners": []}
+    assert here.get("/api/planners").json() == {"planners": []}
 
 
 def test_a_page_beside_a_run_ends_with_it(run):

@@ -54,7 +54,7 @@ class Others:
         with self._lock:
             if time.monotonic() - self._asked >= AGAIN_S:
                 self._asked = time.monotonic()
-                threading.Thread(target=self._ask, daemon=True).start()
+                threading.Thread(target=self._ask, name="planners", daemon=True).start()
         return self.found
 
     def _ask(self) -> None:

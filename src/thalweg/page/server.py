@@ -67,7 +67,7 @@ class Watched:
             now = self.clock()
             if self._told is None or abs(now - self._read_at) >= EVERY_S / 2:
                 seen = self.folder.read()
-                told = {**state(seen, now), "planners": self.others.now(), "map": self.maps.number(seen)}
+                told = {**state(seen, now), "planners": self.others.found, "map": self.maps.number(seen)}
                 self._told, self._read_at = (seen, json.dumps(told)), now
             return self._told[1]
 
@@ -118,6 +118,10 @@ def app(watched: Watched, token: str | None = None) -> FastAPI:
     @made.get("/api/map")
     def api_map() -> Response:
         return JSONResponse(watched.maps.of(watched.seen()))
+
+    @made.get("/api/planners")
+    def planners() -> Response:
+        return JSONResponse(watched.others.now())
 
     @made.get("/api/events")
     async def events(request: Request) -> Response:

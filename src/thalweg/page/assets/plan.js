@@ -6,9 +6,20 @@ import * as f from "./format.js";
 const PLANNER = ["planner", "family", "cost", "beside the plan in force"];
 const CHANGE = ["when", "outcome", "reason", "cost before", "cost after", "moved", "took"];
 
+const AGAIN = 30000;
+let asked = -AGAIN;
+
+// The planners cost time: they are asked while somebody looks, and the answer comes with a later state.
+function ask() {
+  if (performance.now() - asked < AGAIN) return;
+  asked = performance.now();
+  fetch("/api/planners").catch(() => {}); // the connection is lost, which the page says
+}
+
 export function show(state) {
   const plan = state.plan;
   if (!plan) return;
+  ask();
   const unit = plan.unit;
   facts(byId("in-force"), [
     ["planner", plan.planner],
