@@ -3,6 +3,7 @@
 import datetime
 import decimal
 import json
+import math
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -265,3 +266,41 @@ def test_an_expression_that_duckdb_lacks_is_named(place):
         place.verify("soundex(a.v) AS va, b.v AS vb, result_time")
     with pytest.raises(UserError, match="hash"):
         place.verify(where="hash(a.k) = hash(b.k)")
+
+
+GROUPED = (
+    "TUMBLE(result_time, INTERVAL '1' MINUTE) AS w, a.k, count(*) AS n, avg(a.f) AS m, sum(b.f) AS s",
+    "a.k = b.k GROUP BY w, a.k",
+)
+
+
+def test_sums_of_floating_point_numbers_may_differ_in_the_last_digits(place):
+    """The order of adding decides them."""
+    columns = {"ts": "timestamp", "k": "int", "f": "double"}
+    place.columns = {"a": columns, "b": columns}
+    schema = pa.schema([("ts", pa.timestamp("us", tz="UTC")), ("k", pa.int32()), ("f", pa.float64())])
+    values = [0.1, 0.2, 0.3, float("inf"), 0.7]
+    keys = [1, 1, 1, 2, 3]
+    for name in "ab":
+        place.write(pa.table([[at(0)] * 5, keys, values], schema=schema), f"{name}/0.parquet")
+    names = ("w", "k", "n", "m", "s")
+    kinds = [pa.timestamp("us", tz="UTC"), pa.int32(), pa.int64(), pa.float64(), pa.float64()]
+    infinite = float("inf")
+    for mean, total, seven, wrong in (
+        (0.2, 1.8, 0.7, 0),
+        (0.19999999999999998, 1.7999999999999996, 0.7, 0),
+        (0.2, 1.80001, 0.7, 1),
+        (0.2, 1.8, math.nan, 1),
+    ):
+        rows = [
+            (at(0), 1, 9, mean, total),
+            (at(0), 2, 1, infinite, infinite),
+            (at(0), 3, 1, 0.7, seven),
+        ]
+        place.results(rows, names=names, schema=kinds)
+        found = place.verify(*GROUPED)
+        assert (found.same, found.missing, found.extra) == (wrong == 0, wrong, wrong), found
+        assert (found.expected, found.found) == (3, 3)
+    place.results([*rows[:2], rows[1], (at(0), 3, 1, 0.7, 0.7)], names=names, schema=kinds)
+    found = place.verify(*GROUPED)
+    assert (found.same, found.missing, found.extra, found.found) == (False, 0, 1, 4)

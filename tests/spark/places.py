@@ -49,6 +49,16 @@ FROM a [RANGE 5 SECONDS] JOIN b [RANGE 3 SECONDS] ON a.k = b.k
 LEFT JOIN c [RANGE 1 SECOND] ON b.word = c.word AND c.v > 1
 LEFT JOIN d [RANGE 2 SECONDS] ON c.k = d.k AND d.ts <= c.ts + INTERVAL 1 SECOND
 """
+GROUPS = """SELECT TUMBLE(result_time, INTERVAL '10' SECONDS) AS w, a.k, upper(c.word) AS u, count(*) AS n,
+  sum(a.v + d.v) AS s, min(d.ts) AS first, max(b.id) AS last, avg(c.v) AS mean, result_time
+FROM a [RANGE 5 SECONDS], b [RANGE 3 SECONDS], c [RANGE 6 SECONDS], d [RANGE 4 SECONDS]
+WHERE a.k = b.k AND b.word = c.word AND c.k = d.k AND a.v + c.v < 12
+GROUP BY w, a.k, upper(c.word), b.v % 2
+"""
+DISTINCT = """SELECT DISTINCT TUMBLE_END(result_time, INTERVAL '7' SECONDS) AS e, b.k, c.word
+FROM a [RANGE 5 SECONDS] JOIN b [RANGE 3 SECONDS] ON a.k = b.k
+LEFT JOIN c [RANGE 1 SECOND] ON b.word = c.word AND c.v > 1
+"""
 TWICE = """SELECT a.id AS w, e.id AS x, b.id AS y, c.id AS z, e.ts AS at, result_time
 FROM a [RANGE 4 SECONDS], a [RANGE 2 SECONDS] AS e,
 b [RANGE 3 SECONDS], c [RANGE 3 SECONDS], d [RANGE 1 SECOND]

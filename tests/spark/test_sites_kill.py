@@ -11,22 +11,23 @@ from contextlib import suppress
 import psutil
 import pytest
 
-from .places import CHAIN, OUTER, STAR, check_complete, place, unread
+from .places import CHAIN, GROUPS, OUTER, STAR, check_complete, place, unread
 from .test_kill import batches_of, below, kill
 
 JITTER = ("--jitter", 1)
-KINDS = ("tree", "linear", "partitioned", "outer")
+KINDS = ("tree", "linear", "partitioned", "outer", "groups")
 
 
 def made_for(kind, root, seed):
     """A place, and the arguments of its run."""
-    sql = {"partitioned": STAR, "outer": OUTER}.get(kind, CHAIN)
+    sql = {"partitioned": STAR, "outer": OUTER, "groups": GROUPS}.get(kind, CHAIN)
     made = place(root, sql, seed=seed, skewed=kind == "partitioned")
     chosen = {
         "tree": ("--planner", "optimal"),
         "linear": ("--plan", made.by_sequences("plan.json", seed=seed)) if kind == "linear" else (),
         "partitioned": ("--planner", "pmjoin"),
         "outer": ("--planner", "optimal"),
+        "groups": ("--planner", "optimal"),
     }[kind]
     return made, made.run(*chosen, *JITTER)
 

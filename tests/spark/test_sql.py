@@ -6,7 +6,10 @@ import random
 
 import pytest
 
-from .feed import SECOND, Feed, check_sql
+import thalweg
+from thalweg import UserError
+
+from .feed import SECOND, Feed, check_sql, written
 
 T = {"ts": "timestamp", "x": "int", "y": "int", "z": "int", "s": "string", "id": "bigint"}
 
@@ -117,6 +120,27 @@ QUERIES = {
         "WHERE a.id < 1000000"
     ),
 }
+GROUPS = {
+    "groups": (
+        "SELECT TUMBLE_START(result_time, INTERVAL '5' SECONDS) AS w, a.x, upper(b.s) AS u, count(*) AS n, "
+        "count(b.y) AS m, sum(b.y + c.id) AS total, min(b.s) AS least, max(a.ts) AS last, avg(b.z) AS mean, "
+        "result_time FROM a [RANGE 5 SECONDS], b [RANGE 4 SECONDS], c [RANGE 6 SECONDS SLIDE 1 SECOND] "
+        "WHERE a.x = b.x AND b.x = c.x AND a.id + b.id > c.y GROUP BY w, a.x, u, b.id % 2 = 0"
+    ),
+    "groups of an outer join": (
+        "SELECT window.start, window.end, c.y, count(*) AS n, count(c.id) AS met, sum(c.z) AS z "
+        "FROM a [RANGE 5 SECONDS] LEFT JOIN c [RANGE 2 SECONDS] ON c.x = a.x AND c.z > 0 "
+        "GROUP BY window(result_time, '3 seconds'), c.y"
+    ),
+    "distinct": (
+        "SELECT DISTINCT TUMBLE_END(result_time, INTERVAL 4 SECONDS) AS e, b.s, a.x = 1 AS one, result_time "
+        "FROM a [ROWS 4], b [RANGE 9 SECONDS] WHERE a.y = b.y"
+    ),
+    "a value for each window": (
+        "SELECT count(*) AS n, max(result_time) AS last FROM a [RANGE 5 SECONDS], b [RANGE 0 SECONDS] "
+        "WHERE a.x = b.x GROUP BY TUMBLE(result_time, INTERVAL 1 SECOND)"
+    ),
+}
 HELD = ("rows", "rows in a tree", "slide", "latest and tumbling", "as of", *list(QUERIES)[-4:])
 
 
@@ -138,6 +162,37 @@ def ended(feeds):
         )
         for n, f in feeds.items()
     }
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_groups_of_static_frames(spark, tmp_path, name):
+    rng = random.Random(f"{name} 3")
+    feeds = {n: random_feed(rng, count=5, size=40) for n in "abc" if f" {n} [" in GROUPS[name]}
+    assert check_sql(spark, tmp_path, feeds, GROUPS[name], live=False)
+
+
+def test_groups_of_live_frames_are_left_to_spark(spark, tmp_path):
+    feeds = {n: random_feed(random.Random(1)) for n in "ab"}
+    folder = written(feeds, tmp_path)
+    frames = {n: f.live(spark, folder / n) for n, f in feeds.items()}
+    with pytest.raises(UserError, match="over streaming DataFrames are not supported; group results with"):
+        thalweg.sql(spark, GROUPS["a value for each window"], frames, time="ts")
+
+
+def test_what_can_not_be_grouped_is_named(spark, tmp_path):
+    schema = "ts TIMESTAMP, k INT, m MAP<INT, INT>"
+    frames = {n: spark.createDataFrame([], schema) for n in "ab"}
+    rest = "FROM a [ROWS 1], b [ROWS 1] WHERE a.k = b.k GROUP BY TUMBLE(result_time, INTERVAL 1 HOUR)"
+    for query, says in (
+        (
+            f"SELECT count(*) AS n {rest}, a.m",
+            "`a`.`m` is a map<int,int>, which can't be grouped by; take one of its",
+        ),
+        (f"SELECT sum(a.m) AS n {rest}", "GROUP BY or DISTINCT: .*sum"),
+        (f"SELECT min(a.m) AS n {rest}", "GROUP BY or DISTINCT: .*min"),
+    ):
+        with pytest.raises(UserError, match=says):
+            thalweg.sql(spark, query, frames, time="ts")
 
 
 @pytest.mark.parametrize("name", QUERIES)

@@ -108,10 +108,11 @@ def run(
         raise UserError("--plan can't be combined with planning options", remedy="leave them out")
     read = read_catalog(catalog)
     parsed = read_queries(queries, read)
-    fixed = next((q for q in parsed if q.outer), None)
+    fixed = next((q for q in parsed if q.outer or q.groups), None)
     if fixed is not None and adapt not in (None, Adapt.OFF):
         raise UserError(
-            f"query {fixed.name} has an outer join, and the plan of an outer join can't change",
+            f"query {fixed.name} has {'an outer join' if fixed.outer else 'GROUP BY or DISTINCT'}, "
+            "so its plan can't change",
             where=f"--adapt {adapt}",
             remedy="leave --adapt out",
         )

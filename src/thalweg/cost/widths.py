@@ -90,7 +90,7 @@ class Widths:
         number = {a: i for i, a in enumerate(self.query.aliases)}
         never = 1 << len(number)
         found: list[dict[str, int]] = [{} for _ in number]
-        reading = [(o.expr.columns, never) for o in self.query.outputs]
+        reading = [(e.columns, never) for e in self.query.evaluated]
         reading += [(c.columns, mask_of(number[a] for a in c.aliases)) for c in self.query.conditions]
         for e in (e for e in self.query.equalities if not e.left.is_constant):
             both = mask_of(number[a] for a in e.left.aliases | e.right.aliases)

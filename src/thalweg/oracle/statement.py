@@ -18,6 +18,7 @@ from thalweg.query.model import Equality, Expr, Input, Outer, OuterKind, Query, 
 from thalweg.units import BEFORE_ALL
 
 _FOREVER = 2**63 - 1
+_AGGREGATES = {"": "{}", "avg": "CAST(sum({0}) AS DOUBLE) / count({0})"}
 
 
 def relation_names(query: Query) -> dict[str, str]:
@@ -57,11 +58,25 @@ def expected_sql(query: Query, catalog: Catalog) -> str:
     conditions = _together(query, types, inputs)
     time = _result_time(query, catalog, f"greatest({starts})")
     conditions += [f"({translate(e, types, inputs, time)})" for e in query.conditions]
-    columns = [f"{translate(o.expr, types, inputs, time)} AS c{n}" for n, o in enumerate(query.outputs)]
+    columns, groups = _columns(query, types, inputs, time)
     return (
         "WITH " + ",\n".join(parts) + "\nSELECT " + ", ".join(columns)
-        + "\nFROM " + ", ".join(inputs.values()) + "\nWHERE " + "\n  AND ".join(conditions)
+        + "\nFROM " + ", ".join(inputs.values()) + "\nWHERE " + "\n  AND ".join(conditions) + groups
     )  # fmt: skip
+
+
+def _columns(query: Query, types: Types, names: dict[str, str], time: str) -> tuple[list[str], str]:
+    """The output columns, and what follows WHERE where results are grouped."""
+    found = []
+    for n, o in enumerate(query.outputs):
+        value = translate(o.expr, types, names, time)
+        found.append(f"{_AGGREGATES.get(o.aggregate, f'{o.aggregate}({{}})').format(value)} AS c{n}")
+    if query.groups is None:
+        return found, ""
+    plain = [o.expr for o in query.outputs if not o.aggregate]
+    keys = dict.fromkeys((query.groups.start, *query.groups.keys, *plain))
+    by = [translate(key, types, names, time) for key in keys if key.columns]
+    return found, f"\nGROUP BY {', '.join(f'({key})' for key in by)}"
 
 
 def _together(query: Query, types: Types, inputs: dict[str, str]) -> list[str]:
@@ -100,10 +115,10 @@ def _outer(query: Query, catalog: Catalog, types: Types, parts: list[str]) -> st
         had += [new] if one.brings else []
     time = _result_time(query, catalog, '"@s"')
     conditions = [f"({translate(e, types, rows, time)})" for e in query.conditions] or ["TRUE"]
-    columns = [f"{translate(o.expr, types, rows, time)} AS c{n}" for n, o in enumerate(query.outputs)]
+    columns, groups = _columns(query, types, rows, time)
     return (
         "WITH " + ",\n".join(parts) + "\nSELECT " + ", ".join(columns)
-        + f"\nFROM l{len(query.outer)}\nWHERE " + "\n  AND ".join(conditions)
+        + f"\nFROM l{len(query.outer)}\nWHERE " + "\n  AND ".join(conditions) + groups
     )  # fmt: skip
 
 

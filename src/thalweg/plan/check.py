@@ -273,6 +273,8 @@ class _Reader:
     def _check_results(self, sinks: Sequence[ops.Sink]) -> None:
         if not sinks:
             raise ValueError("the results end nowhere")
+        if self.query.groups is not None and len(sinks) > 1:
+            raise ValueError("the results end at several sites, but those of groups must end at one")
         absent = {one.alias for one in self.query.outer if not one.brings}
         wanted = set(self.query.aliases) - absent
         self._check_whole(sinks[0], [i for sink in sinks for i in sink.inputs], wanted)

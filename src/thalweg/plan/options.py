@@ -88,11 +88,12 @@ class RunOptions:
     def adapts(self) -> Adapt:
         """Who changes the plan; where nothing is said, one site does if there are several.
 
-        An outer join stays where it is: which of its tuples have met a partner is known there only.
+        An outer join stays where it is: which of its tuples have met a partner is known there only. So do
+        groups: a change would part the results of those that are not complete.
         """
         if self.adapt is not None:
             return self.adapt
-        moves = len(self.plan.sites) > 1 and not any(q.outer for q in self.queries)
+        moves = len(self.plan.sites) > 1 and not any(q.outer or q.groups for q in self.queries)
         return Adapt.CENTRAL if moves else Adapt.OFF
 
 

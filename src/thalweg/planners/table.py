@@ -16,6 +16,7 @@ from thalweg.cost.stats import Statistics
 from thalweg.errors import UserError
 from thalweg.plan.deployment import Deployment
 from thalweg.plan.document import Plan, PlannedQuery
+from thalweg.plan.operators import Sink
 from thalweg.plan.options import PlanOptions
 from thalweg.plan.outer import lone
 from thalweg.planners.search.outer import deploy_outer
@@ -207,12 +208,21 @@ class Session:
         whole = deploy_outer(query, found.deployment, rates, self.network, self.options.deliver_to)
         return found, whole
 
+    def _meeting(self, query: Query, problem: Problem, plan: Plans) -> tuple[Found, Deployment]:
+        """The same; the results of groups all end at one site, of those where they arise the cheapest."""
+        found, whole = self._found(query, problem, plan)
+        ends = [o.site for o in whole.operators if isinstance(o, Sink)]
+        if query.groups is None or len(ends) == 1:
+            return found, whole
+        there = [self._found(query, replace(problem, deliver_to=site), plan) for site in dict.fromkeys(ends)]
+        return min(there, key=lambda one: price(one[1], self.network, self.model))
+
     def deploy(self, query: Query, chosen: Planner) -> PlannedQuery:
         """Plans a query and adds it to the deployed ones."""
         plan = chosen.plan  # loaded before the clock starts
         start = time.perf_counter()
         problem = self.problem(query)
-        found, whole = self._found(query, problem, plan)
+        found, whole = self._meeting(query, problem, plan)
         elapsed_ms = round((time.perf_counter() - start) * 1000, 3)
         marginal = price(whole, self.network, self.model)
         if marginal == float("inf"):

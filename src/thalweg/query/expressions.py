@@ -16,14 +16,14 @@ from sqlglot.tokenizer_core import TokenType
 from thalweg.query.lexer import Lexed
 from thalweg.query.model import Expr, quoted
 from thalweg.query.names import Resolved, Scope, UnresolvedError
-from thalweg.query.refused import FUNCTIONS, LATER, WITHOUT_PARENTHESES
+from thalweg.query.refused import FUNCTIONS, LATER, WITH_GROUPS, WITHOUT_PARENTHESES
 from thalweg.query.statement import Span
 
 _SPECIAL_TIMES = ("now", "today", "yesterday", "tomorrow")
 _NOT_HERE: tuple[tuple[tuple[type, ...], str, str], ...] = (
     ((exp.Query, exp.Subquery), "a subquery", "join the stream itself"),
     ((exp.Window, exp.WindowSpec), "OVER (a window function)", LATER),
-    ((exp.AggFunc,), "an aggregate", LATER),
+    ((exp.AggFunc,), "an aggregate", WITH_GROUPS),
     ((exp.Explode, exp.Posexplode, exp.Inline), "a generator", "explode arrays over the results"),
     ((exp.Placeholder, exp.Parameter, exp.SessionParameter), "a parameter", "write the value"),
     ((exp.Star,), "*", "use it alone: SELECT * or SELECT alias.*"),

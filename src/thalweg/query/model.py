@@ -244,10 +244,39 @@ class Outer:
 
 @dataclass(frozen=True)
 class Output:
-    """A column of the result."""
+    """A column of the result; with an `aggregate`, that of the expression over a group of results."""
 
     name: str
     expr: Expr
+    aggregate: str = ""
+
+
+AGGREGATES = ("count", "sum", "min", "max", "avg")
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Which results become one row: those with the same keys and times in the same tumbling window.
+
+    Windows are of `size` microseconds, and begin at 1970-01-01T00:00:00Z.
+    """
+
+    size: int
+    keys: tuple[Expr, ...] = ()
+
+    @property
+    def start(self) -> Expr:
+        """Where the window of a result begins, by the result's time."""
+        return self._bound("")
+
+    @property
+    def end(self) -> Expr:
+        """Where it ends: the first moment after it."""
+        return self._bound(f" + {self.size}")
+
+    def _bound(self, more: str) -> Expr:
+        time = f"unix_micros({quoted(RESULT_TIME)})"
+        return Expr(f"timestamp_micros({time} - pmod({time}, {self.size}){more})")
 
 
 @dataclass(frozen=True)
@@ -255,7 +284,8 @@ class Query:
     """A windowed N-way join. `conditions` are the comparisons between streams that do not connect them.
 
     The inner part comes first; `outer` joins follow, each with one more of the inputs. `equalities` are those
-    of the inner part, `conditions` hold for whole results.
+    of the inner part, `conditions` hold for whole results. With `groups`, an output without an aggregate is
+    the same for all results of a group.
     """
 
     name: str
@@ -265,6 +295,7 @@ class Query:
     conditions: tuple[Expr, ...]
     outputs: tuple[Output, ...]
     outer: tuple[Outer, ...] = ()
+    groups: Groups | None = None
     where: str | None = field(default=None, compare=False)
     """Its file, or another name for it in messages."""
 
@@ -277,7 +308,7 @@ class Query:
                 raise ValueError(f"query {self.name}: two {what} are called {twice}")
         sides = [side for e in self.equalities for side in (e.left, e.right)]
         joined = [e for one in self.outer for e in one.exprs]
-        read = [*sides, *joined, *self.conditions, *(o.expr for o in self.outputs)]
+        read = [*sides, *joined, *self.conditions, *self.evaluated]
         if unknown := sorted(frozenset().union(*(e.aliases for e in read)) - set(aliases)):
             raise ValueError(f"query {self.name}: there is no alias {', '.join(unknown)}")
         for i in self.inputs:
@@ -289,6 +320,14 @@ class Query:
             raise ValueError(f"query {self.name}: a table joins a stream")
         if len(parts := connected(self.inner, self.equalities)) > 1:
             raise ValueError(f"query {self.name}: no equality connects {' and '.join(map(str, parts))}")
+        if self.groups is None and any(o.aggregate for o in self.outputs):
+            raise ValueError(f"query {self.name}: an aggregate without groups")
+
+    @property
+    def evaluated(self) -> tuple[Expr, ...]:
+        """The expressions that are evaluated for each result: outputs, and what results are grouped by."""
+        keys = () if self.groups is None else self.groups.keys
+        return (*keys, *(o.expr for o in self.outputs))
 
     @cached_property
     def aliases(self) -> tuple[str, ...]:
@@ -309,7 +348,7 @@ class Query:
             return self
         own = set(self.inner)
         later = [e for e in self.conditions if not e.aliases <= own]
-        read = [*later, *(e for one in self.outer for e in one.exprs), *(o.expr for o in self.outputs)]
+        read = [*later, *(e for one in self.outer for e in one.exprs), *self.evaluated]
         columns = dict.fromkeys(c for e in read for c in e.columns if c[0] in own)
         return Query(
             self.name,
@@ -344,7 +383,12 @@ class Query:
 
     @property
     def slide(self) -> int | None:
-        """The smallest slide of its windows, in microseconds."""
+        """The microseconds of event time after which results are handed out together, if any.
+
+        Those of a group are; otherwise it is the smallest slide of the windows.
+        """
+        if self.groups is not None:
+            return self.groups.size
         return min((i.window.slide for i in self.inputs if i.window.slide), default=None)
 
     def input(self, alias: str) -> Input:
@@ -361,7 +405,7 @@ class Query:
 
     def columns_after_join(self, alias: str) -> tuple[str, ...]:
         """The columns of one input that outputs and conditions still read."""
-        read = [c for e in (*self.conditions, *(o.expr for o in self.outputs)) for c in e.columns]
+        read = [c for e in (*self.conditions, *self.evaluated) for c in e.columns]
         return tuple(sorted({column for a, column in read if a == alias}))
 
 

@@ -13,8 +13,9 @@ from thalweg.names import NAMING, is_name, suggestion
 from thalweg.query.conditions import Conditions, check_key
 from thalweg.query.cross import connect, constant_key
 from thalweg.query.expressions import parse_tree, read_expression
+from thalweg.query.groups import Grouping
 from thalweg.query.lexer import Lexed
-from thalweg.query.model import Expr, Input, Outer, OuterKind, Output, Query
+from thalweg.query.model import Expr, Groups, Input, Outer, OuterKind, Output, Query
 from thalweg.query.names import Scope, UnresolvedError
 from thalweg.query.outer import outer_join, outer_order
 from thalweg.query.statement import Span, Statement, StreamRef, read_statement
@@ -84,7 +85,7 @@ def _parse(
     )
     for span in statement.conditions:
         conditions.add(lexed, span, visible)
-    outputs = _outputs(statement, visible)
+    outputs, groups = _outputs(statement, visible)
     every = Conditions(
         [e for one in (conditions, *outer.values()) for e in one.equalities],
         others=[e for one in (conditions, *outer.values()) for e in one.others],
@@ -117,6 +118,7 @@ def _parse(
         conditions=tuple(dict.fromkeys(conditions.others)),
         outputs=outputs,
         outer=joins,
+        groups=groups,
         where=where,
     )
 
@@ -213,10 +215,12 @@ def _using(
         merged.extend(a for a in (before[0], joined) if a not in merged)
 
 
-def _outputs(statement: Statement, scope: Scope) -> tuple[Output, ...]:
+def _outputs(statement: Statement, scope: Scope) -> tuple[tuple[Output, ...], Groups | None]:
+    grouping = Grouping(statement, scope)
     found: dict[str, Output] = {}
+    at: dict[str, Token] = {}
     for span in statement.items:
-        for output in _item(statement.lexed, span, scope):
+        for output in _item(statement.lexed, span, scope, grouping):
             if output.name.lower() in found:
                 raise statement.lexed.error(
                     statement.lexed.tokens[span[0]],
@@ -224,16 +228,17 @@ def _outputs(statement: Statement, scope: Scope) -> tuple[Output, ...]:
                     "name one of them with AS",
                 )
             found[output.name.lower()] = output
+            at[output.name] = statement.lexed.tokens[span[0]]
             if len(found) > MOST_OUTPUTS:
                 raise statement.lexed.error(
                     statement.lexed.tokens[span[0]],
                     f"a query has at most {MOST_OUTPUTS:,} output columns",
                     "select the columns that you need",
                 )
-    return tuple(found.values())
+    return grouping.checked(tuple(found.values()), at)
 
 
-def _item(lexed: Lexed, span: Span, scope: Scope) -> list[Output]:
+def _item(lexed: Lexed, span: Span, scope: Scope, grouping: Grouping) -> list[Output]:
     start, end = span
     if (
         lexed.tokens[end - 1].token_type is TokenType.STAR
@@ -242,6 +247,10 @@ def _item(lexed: Lexed, span: Span, scope: Scope) -> list[Output]:
     ):
         return _star(lexed, span, scope)
     alias, span = _alias(lexed, span)
+    if (item := grouping.item(span)) is not None:
+        if (name := item.name if alias is None else alias.text) is None:
+            raise _nameless(lexed, span)
+        return [Output(name, item.expr, item.aggregate)]
     expression = read_expression(lexed, span, scope, output=True)
     if alias is not None:
         return [Output(alias.text, expression.expr)]
@@ -250,9 +259,13 @@ def _item(lexed: Lexed, span: Span, scope: Scope) -> list[Output]:
     last = expression.tree.unnest()
     if isinstance(last, exp.Dot) and isinstance(last.expression, exp.Identifier):
         return [Output(last.expression.name, expression.expr)]
-    shown = lexed.write(*span)
-    raise lexed.error(
-        lexed.tokens[start], f"the output column {shown[:60]} has no name", f"write {shown[:60]} AS name"
+    raise _nameless(lexed, span)
+
+
+def _nameless(lexed: Lexed, span: Span) -> UserError:
+    shown = lexed.write(*span)[:60]
+    return lexed.error(
+        lexed.tokens[span[0]], f"the output column {shown} has no name", f"write {shown} AS name"
     )
 
 

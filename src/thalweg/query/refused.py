@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+WITH_GROUPS = (
+    "write one of count, sum, min, max and avg as an output column, as in SELECT sum(a.x) AS s ... "
+    "GROUP BY TUMBLE(result_time, INTERVAL '1' MINUTE)"
+)
 LATER = "do it over the results, with Spark or DuckDB on the result files"
 _ONE = "write one SELECT; give each part a query of its own"
 
 CLAUSES: Mapping[str, tuple[str, str]] = {
-    "GROUP BY": ("GROUP BY (an aggregate)", LATER),
-    "HAVING": ("HAVING (an aggregate)", "use WHERE for conditions on tuples; " + LATER),
+    "GROUP BY": ("GROUP BY here", "it comes last, after WHERE"),
+    "HAVING": ("HAVING", "use WHERE for conditions on tuples; " + LATER),
     "ORDER BY": ("ORDER BY", "results have no order; sort the result files"),
     "SORT BY": ("SORT BY", "results have no order; sort the result files"),
     "CLUSTER BY": ("CLUSTER BY", "leave it out; the planner decides where tuples go"),
@@ -49,7 +53,7 @@ _NO_GENERATOR = "it makes several rows of one; explode arrays over the results"
 _GROUPS: tuple[tuple[str, str, str], ...] = (
     (
         "an aggregate function",
-        LATER,
+        f"{WITH_GROUPS}; {LATER}",
         "any any_value approx_count_distinct approx_percentile approx_top_k approx_top_k_accumulate "
         "approx_top_k_combine array_agg avg bit_and bit_or bit_xor bitmap_and_agg bitmap_construct_agg "
         "bitmap_or_agg bool_and bool_or collect_list collect_set collect_union corr count count_if "

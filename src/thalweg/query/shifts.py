@@ -30,13 +30,13 @@ def shifted(tree: exp.Expr | None) -> Shifted | None:
     left, right = tree.left.unnest(), tree.right.unnest()
     if isinstance(tree, exp.Add) and isinstance(left, exp.Interval):
         left, right = right, left
-    term, length = shifted(left), _length(right)
+    term, length = shifted(left), interval(right)
     if term is None or length is None:
         return None
     return Shifted(term.alias, term.column, term.by + (length if isinstance(tree, exp.Add) else -length))
 
 
-def _length(tree: exp.Expr) -> int | None:
+def interval(tree: exp.Expr) -> int | None:
     """The microseconds of an interval such as INTERVAL 5 MINUTES; None where it has no fixed length."""
     if not isinstance(tree, exp.Interval) or not isinstance(tree.this, exp.Literal):
         return None

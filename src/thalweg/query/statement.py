@@ -11,7 +11,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from thalweg.query.lexer import Lexed, lex
 from thalweg.query.model import Window
-from thalweg.query.refused import CLAUSES, JOINS, LATER
+from thalweg.query.refused import CLAUSES, JOINS
 from thalweg.query.window_syntax import read_window, read_within
 
 Span = tuple[int, int]
@@ -65,6 +65,8 @@ class Statement:
     on: dict[int, Span] = field(default_factory=dict)  # of outer joins, by the number of the joined stream
     using: list[tuple[int, Token]] = field(default_factory=list)  # number of the joined stream, column
     within: Window | None = None
+    distinct: Token | None = None
+    groups: list[Span] = field(default_factory=list)
 
 
 def read_statement(text: str, where: str) -> Statement:
@@ -89,6 +91,11 @@ class _Clauses:
         self.within()
         if self.take("WHERE"):
             self.statement.conditions.append(self.expression("after WHERE"))
+        if self.take("GROUP BY"):
+            self.statement.groups.append(self.expression("after GROUP BY"))
+            while self.is_(TokenType.COMMA):
+                self.at += 1
+                self.statement.groups.append(self.expression("after the comma"))
         if self.at < self.end:
             self.refuse()
         return self.statement
@@ -124,7 +131,8 @@ class _Clauses:
     def select(self) -> None:
         self.at = 1
         if self.word() == "DISTINCT":
-            self.fail(self.token(), "SELECT DISTINCT is not supported", LATER)
+            self.statement.distinct = self.token()
+            self.at += 1
         if self.word() == "ALL" and self.lexed.word(self.at + 1) != "FROM":
             self.at += 1
         start = self.at

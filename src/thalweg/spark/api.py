@@ -169,6 +169,13 @@ def _run(
         )
     spark = next(iter(streams.values())).sparkSession
     if kinds == {True}:
+        if query.groups is not None:
+            raise UserError(
+                "GROUP BY and SELECT DISTINCT over streaming DataFrames are not supported",
+                where=query.where,
+                remedy="group results with Spark, by result_time and a watermark (docs/spark.md), or use "
+                "thalweg run",
+            )
         prepare(spark)
     infos = [
         stream_info(

@@ -23,6 +23,7 @@ from thalweg.operators.output import Report, Results
 from thalweg.operators.spec import START
 from thalweg.query.model import RESULT_TIME, quoted
 from thalweg.query.rename import rename
+from thalweg.spark.groups import grouped
 from thalweg.spark.typing import arrow_schema
 from thalweg.wire.message import Message, dump, load, pieces
 
@@ -173,10 +174,12 @@ class Packed:
 
 
 def results(flow: DataFrame, plan: ResultPlan, number: int, output: ResultRows) -> DataFrame:
-    """The rows of one query's results, with its conditions and outputs evaluated by Spark."""
+    """The rows of one query's results, or their groups, with conditions and outputs evaluated by Spark."""
     names, rows = _names(plan), output.rows(flow, number)
     for condition in plan.query.conditions:
         rows = rows.where(rename(condition, names))
+    if plan.query.groups is not None:
+        return grouped(rows, plan.query, names)
     return rows.selectExpr(*(f"{rename(o.expr, names)} AS {quoted(o.name)}" for o in plan.query.outputs))
 
 

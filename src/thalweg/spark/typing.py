@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException, PySparkTypeError
@@ -12,9 +12,10 @@ from pyspark.sql.pandas.types import to_arrow_type
 
 from thalweg.compile.inputs import StreamInfo, TypedQuery
 from thalweg.errors import UserError
-from thalweg.query.model import Equality, Expr, Query
+from thalweg.query.model import RESULT_TIME, Equality, Expr, Query
 from thalweg.query.rename import rename, unqualified
 from thalweg.spark.error_messages import reason
+from thalweg.spark.groups import grouped
 
 _NARROW = (t.ByteType, t.ShortType, t.IntegerType, t.LongType)
 
@@ -77,8 +78,10 @@ def _typed(spark: SparkSession, query: Query, schemas: Mapping[str, t.StructType
         kind = typer.type_across(condition)
         if not isinstance(kind, t.BooleanType):
             raise UserError(f"{condition.sql} is a {kind.simpleString()}, not a condition")
-    for output in query.outputs:
-        typer.type_across(output.expr)
+    for expr in query.evaluated:
+        typer.type_across(expr)
+    if query.groups is not None:
+        typer.check_groups(query)
     return TypedQuery(query, equalities, kinds, outer)
 
 
@@ -96,14 +99,30 @@ class Typer:
 
     def type_across(self, expr: Expr) -> t.DataType:
         """The type of an expression over any number of aliases, and the result's time."""
-        names = {(a, c): f"{a}.{c}" if a else c for a, c in expr.columns}
-        kinds = [self._schemas[a][c].dataType if a else t.TimestampType() for a, c in names]
-        schema = t.StructType([t.StructField(n, k) for n, k in zip(names.values(), kinds, strict=True)])
+        names = _named(expr.columns)
         try:
-            empty = self._spark.createDataFrame([], schema)
+            empty = self._across(names)
             return empty.selectExpr(f"{rename(expr, names)} AS x").schema["x"].dataType
         except (AnalysisException, ParseException) as error:
             raise UserError(f"{expr.sql}: {reason(error)}") from None
+
+    def check_groups(self, query: Query) -> None:
+        """Raise what Spark has against the groups of a query's results."""
+        assert query.groups is not None
+        for key in (*query.groups.keys, *(o.expr for o in query.outputs if not o.aggregate)):
+            _refuse(key, self.type_across(key), "grouped by")
+        time = ("", RESULT_TIME)
+        names = _named(dict.fromkeys([time, *(c for e in query.evaluated for c in e.columns)]))
+        try:
+            _ = grouped(self._across(names), query, names).schema
+        except (AnalysisException, ParseException) as error:
+            raise UserError(f"GROUP BY or DISTINCT: {reason(error)}") from None
+
+    def _across(self, names: Mapping[tuple[str, str], str]) -> DataFrame:
+        """A table without rows, with columns of any aliases and the result's time."""
+        kinds = [self._schemas[a][c].dataType if a else t.TimestampType() for a, c in names]
+        schema = t.StructType([t.StructField(n, k) for n, k in zip(names.values(), kinds, strict=True)])
+        return self._spark.createDataFrame([], schema)
 
     def typed(self, equality: Equality) -> Equality:
         """The equality with both sides cast to the type in which Spark would compare them."""
@@ -143,6 +162,10 @@ class Typer:
         return t._parse_datatype_json_string(plan.condition().left().dataType().json())
 
 
+def _named(columns: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    return {(a, c): f"{a}.{c}" if a else c for a, c in columns}
+
+
 def _canonical(kind: t.DataType) -> t.DataType:
     """One type for those that compare alike: integers are longs, floats doubles, all text strings."""
     if isinstance(kind, _NARROW):
@@ -159,19 +182,19 @@ def _is_folded(kind: t.DataType) -> bool:
     return isinstance(kind, t.CharType) or getattr(kind, "collation", "UTF8_BINARY") != "UTF8_BINARY"
 
 
-def _refuse(expr: Expr, kind: t.DataType) -> None:
+def _refuse(expr: Expr, kind: t.DataType, use: str = "a key") -> None:
     if isinstance(kind, t.MapType | t.VariantType):
         raise UserError(
-            f"{expr.sql} is a {kind.simpleString()}, which can't be a key",
-            remedy="compare one of its values instead",
+            f"{expr.sql} is a {kind.simpleString()}, which can't be {use}",
+            remedy="take one of its values instead",
         )
     if isinstance(kind, t.StringType) and _is_folded(kind):
         raise UserError(
-            f"{expr.sql} has the collation {kind.collation}, which can't be a key",
-            remedy="compare lower(...) of it, or a plain string",
+            f"{expr.sql} has the collation {kind.collation}, which can't be {use}",
+            remedy="take lower(...) of it, or a plain string",
         )
     for inner in _children(kind):
-        _refuse(expr, inner)
+        _refuse(expr, inner, use)
 
 
 def _children(kind: t.DataType) -> list[t.DataType]:

@@ -263,7 +263,7 @@ class ResultFiles:
 
 def _plain(plan: ResultPlan) -> list[tuple[str, str, str]] | None:
     """The columns of the output as (alias, column, field); None where it is more than columns."""
-    if plan.query.conditions:
+    if plan.query.conditions or plan.query.groups is not None:
         return None
     fields = {(alias, column): field for alias, column, field, _ in plan.fields}
     found = []
