@@ -64,6 +64,7 @@ bench: setup
 	@$(PYTHON) -m thalweg bench planners
 	@$(PYTHON) -m thalweg bench sites
 	@$(PYTHON) -m thalweg bench memory
+	@$(PYTHON) -m thalweg bench simulate
 	@$(PYTHON) -m thalweg bench split
 
 bench-peers: setup

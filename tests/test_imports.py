@@ -34,7 +34,10 @@ MAY_IMPORT = {
     "page": {"live", "catalog", "query", "plan", "cost", "planners", "adapt", "report"},
     "operators": {"kernel", "wire", "query", "plan", "observe"},
     "compile": {"operators", "kernel", "query", "plan", "wire", "observe"},
-    "simulate": {"compile", "operators", "kernel", "wire"},
+    "simulate": {
+        *("compile", "operators", "kernel", "wire", "workloads", "oracle"),
+        *("catalog", "query", "plan", "cost", "planners"),
+    },
     "spark": {
         "compile",
         "operators",
@@ -50,7 +53,7 @@ MAY_IMPORT = {
     },
     "bench": {
         *("kernel", "query", "spark", "catalog", "plan", "cost", "planners", "reproduce"),
-        *("wire", "exchange", "adapt", "demo", "workloads"),
+        *("wire", "exchange", "adapt", "demo", "workloads", "simulate"),
     },
     "demo": {"catalog", "query", "plan", "cost", "planners", "report", "adapt"},
     "reproduce": {
@@ -59,7 +62,7 @@ MAY_IMPORT = {
     },
     "cli": {
         *("catalog", "query", "plan", "cost", "planners", "report", "adapt"),
-        *("oracle", "observe", "spark", "bench", "demo", "reproduce", "page"),
+        *("oracle", "observe", "spark", "bench", "demo", "reproduce", "page", "simulate"),
     },
     "__init__": {"spark"},
     "__main__": {"cli"},

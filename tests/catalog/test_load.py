@@ -254,6 +254,7 @@ REPLACED = [  # what is replaced in SMALL, by what, where the error is, what it 
     ("  s1:", "  1s:", "streams.1s", "can't be the name of a stream"),
     ("n2: {}", "n 2: {}", "line 1: sites.n 2", "can't be the name of a site"),
     ("n2: {}", "n2: {cpu: 1}", "sites.n2.cpu", "unknown key 'cpu'"),
+    ("n2: {}", "n2: {speed: 0}", "sites.n2.speed", "must be greater than zero"),
     ("n2: {}", "n2: 5", "sites.n2", "expected a mapping"),
     ("n2: {}", "n1: {}", "sites.n1", "is here twice; the first is on line 1"),
     ("n2: {}", "~: {}", "line 1: sites", "a key must be a name"),

@@ -1,4 +1,4 @@
-"""The same deployments on every host: in one process, on Spark, on a Spark cluster."""
+"""The same deployments on every host: in one process, on a simulated clock, on Spark, on a Spark cluster."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ import pyarrow as pa
 import pytest
 
 from tests.simulate.sites_cases import evaluate, handed_out
+from thalweg.catalog.model import Link, Links
+from thalweg.compile.compiler import Compiled
 from thalweg.plan.document import Plan
 from thalweg.plan.options import Objective, PlanOptions
 from thalweg.planners.table import make_plan
 from thalweg.simulate.host import SimulatedHost
+from thalweg.simulate.tuples import run as run_timed
 from thalweg.spark.host import compiled
 from thalweg.spark.streams import info_of, schema_of
 from thalweg.spark.typing import typed_query
@@ -79,35 +82,86 @@ def deployed(case: Deployed, root) -> Place:
     return made
 
 
-def in_process(made: Place, spark) -> Outcome:
-    """What Spark would be given, run in this process: parcels delayed at random, some batches crashed."""
-    rng = random.Random(1)
+@dataclass(frozen=True)
+class Built:
+    """What Spark would be given, and the streams in the batches in which Spark reads them."""
+
+    catalog: Any
+    queries: Any
+    compiled: Compiled
+    batches: Mapping[str, list[pa.RecordBatch]]
+
+    def found(self, results: Mapping[int, list[pa.RecordBatch]]) -> dict[str, Counter]:
+        return {
+            q.name: handed_out(q, results.get(n, []), self.compiled.results[n].same)
+            for n, q in enumerate(self.queries)
+        }
+
+
+def built(made: Place, spark) -> Built:
     catalog, queries = made.read()
     names = sorted({i.stream for q in queries for i in q.inputs})
     streams = {name: catalog.streams[name] for name in names}
     plan = Plan.load(made.root / "plan.json")
     schemas = {name: schema_of(s) for name, s in streams.items()}
-    built = compiled(
+    program = compiled(
         spark,
         [(typed_query(spark, q, schemas), p.deployment) for q, p in zip(queries, plan.queries, strict=True)],
         [info_of(s) for s in streams.values()],
         {name: s.site for name, s in streams.items()},
         keep_late=True,
     )
-    host = SimulatedHost(built, evaluate)
-    feeds = {name: made.feeds[name] for name in names}
-    for n in range(max(len(f.batches) for f in feeds.values())):
+    batches = {name: [_batch(f.table(b)) for b in f.batches] for name, f in made.feeds.items()}
+    return Built(catalog, queries, program, {name: batches[name] for name in names})
+
+
+def in_process(made: Place, spark) -> Outcome:
+    """Run in this process: parcels delayed at random, some batches crashed."""
+    rng, given = random.Random(1), built(made, spark)
+    host = SimulatedHost(given.compiled, evaluate)
+    for n in range(max(map(len, given.batches.values()))):
         take = {way: rng.randint(1, k) for way, k in host.waiting.items() if rng.random() < 0.6}
-        rows = {name: _batch(f.table(f.batches[n])) for name, f in feeds.items()}
+        rows = {name: own[n] for name, own in given.batches.items()}
         host.batch(rows, take, crash_after=rng.choice([None, 0, 1]))
     host.end()
     host.batch({}, host.waiting)
     host.drain()
-    found = {
-        q.name: handed_out(q, host.results.get(n, []), built.results[n].same) for n, q in enumerate(queries)
-    }
     payload = {way: t.payload for way, t in host.traffic.items() if way[0] != way[1]}
-    return Outcome(found, host.report.read, host.report.late, payload)
+    return Outcome(given.found(host.results), host.report.read, host.report.late, payload)
+
+
+@dataclass
+class Replayed:
+    """A batch of Spark's for each interval of the simulated clock."""
+
+    given: Built
+    tau: int
+
+    @property
+    def end_us(self) -> int:
+        return self.tau * max(map(len, self.given.batches.values()))
+
+    def between(self, low_us: int, high_us: int) -> Mapping[str, pa.RecordBatch]:
+        columns = {one.stream: one.columns for one in self.given.compiled.selections}
+        nth = low_us // self.tau
+        return {name: evaluate(own[nth], columns[name]) for name, own in self.given.batches.items()}
+
+
+def on_a_clock(made: Place, spark) -> Outcome:
+    """Run on a simulated clock, over links and sites that take time."""
+    given = built(made, spark)
+    slow = Links(default=Link(latency_ms=70, mbps=0.05))
+    catalog = given.catalog.model_copy(update={"links": slow})
+    feeds = Replayed(given, round(1e6 * catalog.costs.interval_s))
+    results: dict[int, list[pa.RecordBatch]] = {}
+
+    def keep(number: int, batch: pa.RecordBatch) -> int:
+        results.setdefault(number, []).append(batch)
+        return batch.num_rows
+
+    host = run_timed(given.compiled, catalog, feeds, keep).timed.host
+    payload = {way: t.payload for way, t in host.traffic.items() if way[0] != way[1]}
+    return Outcome(given.found(results), host.report.read, host.report.late, payload)
 
 
 def _batch(table: pa.Table) -> pa.RecordBatch:
@@ -139,6 +193,7 @@ def check(made: Place, outcome: Outcome) -> None:
 def test_in_one_process(tmp_path, spark, name):
     made = deployed(CASES[name], tmp_path)
     check(made, in_process(made, spark))
+    check(made, on_a_clock(made, spark))
 
 
 @pytest.mark.parametrize(
@@ -150,7 +205,7 @@ def test_on_spark(tmp_path, spark, thalweg, name):
     outcome = on_spark(made, thalweg, "--jitter", "1")
     check(made, outcome)
     if CASES[name].planner == "optimal":
-        assert outcome.payload == in_process(made, spark).payload
+        assert outcome.payload == in_process(made, spark).payload == on_a_clock(made, spark).payload
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from thalweg.bench import batch as batches
 from thalweg.bench import budget, growth, kernel, report
 from thalweg.bench import kinds as kinds_bench
 from thalweg.bench import planners as planning
+from thalweg.bench import simulate as simulating
 from thalweg.bench import sites as sites_bench
 from thalweg.bench import soak as soaking
 from thalweg.bench import split as splitting
@@ -167,6 +168,26 @@ def split(
     _print(splitting.COLUMNS, splitting.rows(done))
     Console().print(splitting.verdict(done), highlight=False, soft_wrap=True)
     Console().print("Written: " + ", ".join(map(str, paths)), highlight=False, soft_wrap=True)
+
+
+@app.command()
+def simulate(
+    *,
+    rate: Annotated[float, typer.Option(help="Tuples a second of the slowest stream.")] = 10_000.0,
+    seconds: Annotated[float, typer.Option(help="Seconds that are simulated.")] = 10.0,
+    out: Out = Path("benchmarks/results"),
+    as_json: AsJson = False,
+) -> None:
+    """Measure how fast the simulator follows tuples, in seconds of one core."""
+    found = simulating.measure(_progress, rate, seconds)
+    rows = simulating.rows(found)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "simulate.md").write_text(report.markdown(simulating.COLUMNS, rows) + "\n")
+    if as_json:
+        speeds = [{**s.__dict__, "hops_per_s": round(s.hops_per_s)} for s in found]
+        print(json.dumps({"target": simulating.TARGET, "speeds": speeds}))
+    else:
+        _print(simulating.COLUMNS, rows)
 
 
 @app.command()

@@ -161,8 +161,8 @@ class Place:
         return number
 
 
-def read(path: Path, shown: str) -> Place:
-    """Read a file that holds one YAML 1.2 document with a mapping."""
+def read(path: Path, shown: str, what: str = "catalog", needs: str = "sites and streams") -> Place:
+    """Read a file that holds one YAML 1.2 document; messages call it by its kind."""
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
@@ -176,13 +176,13 @@ def read(path: Path, shown: str) -> Place:
         raise UserError(f"{shown!r} can't be read: {reason}") from None
     if len(text) > LONGEST:
         raise UserError(
-            f"the catalog has {len(text):,} characters, and at most {LONGEST:,} are read",
+            f"the {what} has {len(text):,} characters, and at most {LONGEST:,} are read",
             where=shown,
             remedy="leave out streams, columns and values that no query needs",
         )
     node = compose(text, shown)
     if node is None or (isinstance(node, ScalarNode) and _tag(node) == "null"):
-        raise UserError("the catalog is empty", where=shown, remedy="it needs at least sites and streams")
+        raise UserError(f"the {what} is empty", where=shown, remedy=f"it needs at least {needs}")
     return Place(shown, "", node.start_mark.line + 1, node)
 
 

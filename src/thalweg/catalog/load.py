@@ -72,10 +72,11 @@ def _named(place: Place, what: str) -> dict[str, Place]:
 
 
 def _sites(place: Place) -> dict[str, Site]:
-    for entry in (entries := _named(place, "site")).values():
-        if entry.kind != "nothing":
-            entry.mapping(())
-    return {name: Site() for name in entries}
+    found = {}
+    for name, entry in _named(place, "site").items():
+        keys = {} if entry.kind == "nothing" else entry.mapping(("speed",))
+        found[name] = Site(speed=keys["speed"].number(positive=True)) if keys else Site()
+    return found
 
 
 def _site(place: Place, sites: Mapping[str, Site]) -> str:
@@ -157,7 +158,7 @@ def _table(name: str, place: Place, sites: Mapping[str, Site], folder: Path) -> 
     stats = Stats()
     if "stats" in keys:
         known = keys["stats"].mapping(("rows", "bytes", "widths", "distinct"))
-        stats = _stats({k: v for k, v in known.items() if k != "rows"}, types)
+        stats = read_stats({k: v for k, v in known.items() if k != "rows"}, types)
         if "rows" in known:
             stats = stats.model_copy(update={"rows": known["rows"].number()})
     return Stream.of_table(name, _site(keys["site"], sites), columns, source, stats)
@@ -191,7 +192,7 @@ def _stream(name: str, place: Place, sites: Mapping[str, Site], folder: Path) ->
             for column, kind in types.items()
         },
         source=_source(keys["source"], types, folder),
-        stats=_stats(keys["stats"].mapping(_STATS), types) if "stats" in keys else Stats(),
+        stats=read_stats(keys["stats"].mapping(_STATS), types) if "stats" in keys else Stats(),
         **durations,
         **how,
     )
@@ -329,7 +330,9 @@ def _path(place: Place, folder: Path) -> str:
     return f"{root.rstrip('/')}/{{{','.join(os.path.relpath(p, root) for p in paths)}}}"
 
 
-def _stats(keys: Mapping[str, Place], types: Mapping[str, SparkType]) -> Stats:
+def read_stats(keys: Mapping[str, Place], types: Mapping[str, SparkType]) -> Stats:
+    """The statistics of a stream with columns of these types, by their keys."""
+
     def by_column(key: str) -> list[tuple[str, Place]]:
         found: dict[str, Place] = {}
         for name, entry in (keys[key].mapping() if key in keys else {}).items():

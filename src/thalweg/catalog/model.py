@@ -23,7 +23,9 @@ class _Model(BaseModel):
 
 
 class Site(_Model):
-    """A place where streams arise and operators run."""
+    """A place where streams arise and operators run; simulated, it works `speed` times as fast as `costs`."""
+
+    speed: PositiveAmount = 1.0
 
 
 class Link(_Model):

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from thalweg.catalog.model import Catalog, Stream
+    from thalweg.plan.document import Plan
+    from thalweg.plan.options import PlanOptions
     from thalweg.query.model import Query
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -86,6 +88,19 @@ def read_settings(pairs: Sequence[str]) -> Mapping[str, str]:
             raise UserError(f"--set {key} is given twice")
         settings[key] = value
     return settings
+
+
+def take_plan(queries: Sequence[Query], catalog: Catalog, path: Path | None, options: PlanOptions) -> Plan:
+    """The saved plan at a path, checked; without one, a new plan."""
+    from thalweg.plan.document import Plan
+    from thalweg.planners.table import make_plan
+
+    if path is None:
+        return make_plan(queries, catalog, options)
+    plan = Plan.load(path)
+    plan.check_is_of(queries, str(path))
+    plan.check_fits(catalog, str(path))
+    return plan
 
 
 def reading_with_spark(queries: Sequence[Query], catalog: Catalog) -> Callable[[Stream], pa.Table]:

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from thalweg.cli import compare, demo, history, options, page, plan, reproduce, run, stats, verify
+from thalweg.cli import compare, demo, history, options, page, plan, reproduce, run, simulate, stats, verify
 from thalweg.errors import RunError, Stopped, UserError
 
 app = typer.Typer(
@@ -51,6 +51,7 @@ app.command("stats")(stats.stats)
 app.command("compare")(compare.compare)
 app.command("run", cls=options.PageCommand)(run.run)
 app.command("verify")(verify.verify)
+app.command("simulate")(simulate.simulate)
 app.command("history")(history.history)
 app.command("page")(page.page)
 app.command("demo", cls=options.PageCommand)(demo.demo)

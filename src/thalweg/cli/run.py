@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import StrEnum
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from thalweg.catalog.model import Catalog
     from thalweg.plan.document import Plan
     from thalweg.plan.options import Emulated, Memory, PlanOptions, RunOptions
-    from thalweg.query.model import Query
 
 _PICTURE = "network.svg"
 
@@ -96,7 +95,7 @@ def run(
 ) -> None:
     """Run queries on Spark. Running again with the same folder resumes the run."""
     from thalweg.adapt.decide import check_for_nodes
-    from thalweg.cli.inputs import print_json, read_catalog, read_queries
+    from thalweg.cli.inputs import print_json, read_catalog, read_queries, take_plan
     from thalweg.cli.progress import reporter
     from thalweg.plan.operators import Join
     from thalweg.plan.options import RunOptions
@@ -118,7 +117,7 @@ def run(
         )
     if out.exists() and not out.is_dir():
         raise UserError("this is not a folder", where=str(out), remedy="give --out a folder or a new name")
-    made = _plan(parsed, read, plan, wanted)
+    made = take_plan(parsed, read, plan, wanted)
     if plan is not None:
         adapt, wanted = adapt or Adapt.OFF, _as_planned(made)
     if adapt is Adapt.DISTRIBUTED:
@@ -205,18 +204,6 @@ def _check_budget(metrics: Mapping[str, Any], memory: Memory | None) -> None:
             "each join keeps its smallest windows, the tuples of a batch and some keys in memory",
             err=True,
         )
-
-
-def _plan(queries: Sequence[Query], catalog: Catalog, path: Path | None, options: PlanOptions) -> Plan:
-    from thalweg.plan.document import Plan
-    from thalweg.planners.table import make_plan
-
-    if path is None:
-        return make_plan(queries, catalog, options)
-    plan = Plan.load(path)
-    plan.check_is_of(queries, str(path))
-    plan.check_fits(catalog, str(path))
-    return plan
 
 
 def _as_planned(plan: Plan) -> PlanOptions:

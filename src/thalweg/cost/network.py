@@ -17,7 +17,7 @@ from typing import NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from thalweg.catalog.model import Catalog
+from thalweg.catalog.model import Catalog, Link
 from thalweg.cost.keys import Floats
 from thalweg.cost.objectives import Model
 from thalweg.errors import UserError
@@ -316,21 +316,69 @@ def _origins(before: npt.NDArray[np.int32], start: int) -> Numbers:
     return origin
 
 
+@dataclass(frozen=True, eq=False)
+class Quickest:
+    """The quickest paths of a catalog's network."""
+
+    catalog: Catalog
+    _before: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)
+
+    def path(self, source: str, target: str) -> tuple[tuple[tuple[str, str], Link], ...]:
+        """The links from one site to another, each with its ends."""
+        links = self.catalog.links
+        direct = links.between(source, target)
+        if direct is not None and direct.latency_ms <= 2 * self._least_ms:
+            return (((source, target), direct),)  # no way round can be quicker
+        if source not in self._before:
+            self._before[source] = self._tree(source)
+        before = self._before[source]
+        if target not in before:
+            raise UserError(f"no path leads from {source} to {target}")
+        found: list[tuple[tuple[str, str], Link]] = []
+        while target != source:
+            link = links.between(before[target], target)
+            assert link is not None
+            found.append(((before[target], target), link))
+            target = before[target]
+        return tuple(reversed(found))
+
+    def _tree(self, source: str) -> dict[str, str]:
+        """The site before each that can be reached."""
+        links, before, known = self.catalog.links, dict[str, str](), {source: 0.0}
+        waiting: list[tuple[float, str, str]] = [(0.0, source, source)]
+        while waiting:
+            latency_ms, site, came = heapq.heappop(waiting)
+            if site in before:
+                continue
+            before[site] = came
+            for other in self._neighbours.get(site, self.catalog.sites):
+                link = links.between(site, other)
+                if other in before or link is None:
+                    continue
+                if (to := latency_ms + link.latency_ms) < known.get(other, float("inf")):
+                    known[other] = to
+                    heapq.heappush(waiting, (to, other, site))
+        return before
+
+    @cached_property
+    def _neighbours(self) -> dict[str, list[str]]:
+        """The sites to which links lead from each; empty where any two are linked."""
+        if self.catalog.links.default is not None:
+            return {}
+        found: dict[str, list[str]] = {site: [] for site in self.catalog.sites}
+        for source, target in self.catalog.links.pairs:
+            found[source].append(target)
+        return found
+
+    @cached_property
+    def _least_ms(self) -> float:
+        links = self.catalog.links
+        every = [link.latency_ms for link in links.pairs.values()]
+        return min([*every, *([links.default.latency_ms] if links.default is not None else [])], default=0.0)
+
+
 def way(catalog: Catalog, source: str, target: str) -> tuple[float, float | None]:
     """The quickest path: its latency in seconds, and the bytes a second of its narrowest link."""
-    links = catalog.links
-    done: set[str] = set()
-    waiting: list[tuple[float, str, float]] = [(0.0, source, float("inf"))]
-    while waiting:
-        latency_ms, site, mbps = heapq.heappop(waiting)
-        if site == target:
-            return latency_ms / 1e3, None if mbps == float("inf") else mbps * 1e6 / 8
-        if site in done:
-            continue
-        done.add(site)
-        for other in catalog.sites:
-            link = links.pairs.get((site, other), links.default)
-            if other not in done and link is not None:
-                narrowest = mbps if link.mbps is None else min(mbps, link.mbps)
-                heapq.heappush(waiting, (latency_ms + link.latency_ms, other, narrowest))
-    raise UserError(f"no path leads from {source} to {target}")
+    links = [link for _, link in Quickest(catalog).path(source, target)]
+    mbps = min((link.mbps for link in links if link.mbps is not None), default=None)
+    return sum(link.latency_ms for link in links) / 1e3, None if mbps is None else mbps * 1e6 / 8

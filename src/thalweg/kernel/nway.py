@@ -104,13 +104,14 @@ class Counters:
     """The work done, as section 3.3 counts it.
 
     A tuple is hashed and moved once, when it comes into its window; a comparison looks at one tuple of a
-    chain.
+    chain. `met` are the tuples that nested loops would compare.
     """
 
     hashes: int = 0
     moves: int = 0
     comparisons: int = 0
     results: int = 0
+    met: int = 0
 
 
 Probing = Literal["measured", "worst"] | Sequence[Sequence[int]]
@@ -264,9 +265,11 @@ class NWayJoin:
     ) -> Iterator[Results]:
         """Extend combinations by the window at this depth of the sequence, depth first, a chunk at a time."""
         target, step = sequence[depth], self._steps[depth]
+        window = self.windows[target]
+        self.counters.met += len(key) * (window.linked - window.first)
         i, number = 0, -1
         while i < len(key):
-            n, i, number, compared = probe(key, start, end, self.windows[target], step, (i, number))
+            n, i, number, compared = probe(key, start, end, window, step, (i, number))
             self.counters.comparisons += compared
             if n == 0:
                 continue

@@ -67,7 +67,7 @@ class Join:
             None if batch is None else delta(port, batch)
             for port, batch in zip(spec.ports, fresh, strict=True)
         ]
-        bound = min(bounds)
+        bound, met = min(bounds), state.join.counters.met
         if pairs is not None:
             yield from self._outer(pairs, deltas)
             yield from pairs.over(bounds)
@@ -87,6 +87,8 @@ class Join:
         marks = [] if pairs is None else [pairs.marks(i, others(bounds, i)) for i in range(len(bounds))]
         persist(spec, head, state, page, deltas, bounds, marks, self._stored(arrived))
         report = Report(state_rows=sum(len(w) for w in state.join.windows), state_bytes=state.nbytes)
+        report.probed = int(state.join.counters.met - met)
+        report.updated = sum(len(d) for d in deltas if d is not None)
         if spec.limit is not None:
             waiting_on_disk = {bucket: disk.rows_waiting}
             report.add(Report(state_rows=disk.rows, state_bytes=disk.visited, disk_bytes=disk.nbytes))

@@ -118,8 +118,8 @@ class Report:
     `progress` is how far each stream, and those that it watches, have come, and when each was last heard of;
     `sketches` are what its tuples are like (`observe/sketch.py`). `ready` are the buckets of operators that
     have started, and have their windows; `ended` those of an earlier program that have put out all they will.
-    `probed` are the tuples that the probes of one-way joins would meet in nested loops, and `updated` those
-    that were put into their windows: what the papers' time is counted by.
+    `probed` are the tuples that the probes of joins would meet in nested loops, and `updated` those that were
+    put into their windows: what the papers' time is counted by.
     `unshared` are calls whose windows other processes of
     the machine can't take over, for lack of memory to share.
     `reasons` are the late tuples by stream and reason, `work` what each operator has done, and `moments` some

@@ -34,6 +34,16 @@ Place = tuple[int, int]
 """A stage and a label: where a bucket has its state."""
 
 
+def numbered() -> Callable[[str, int], list[int]]:
+    """Labels for the buckets of places: numbers, in the order in which places are named."""
+    known: dict[tuple[str, int], int] = {}
+
+    def labels(place: str, count: int) -> list[int]:
+        return [known.setdefault((place, bucket), len(known)) for bucket in range(count)]
+
+    return labels
+
+
 def columns_only(batch: pa.RecordBatch, select: tuple[tuple[str, str], ...]) -> pa.RecordBatch:
     """The simplest way: only whole columns can be selected."""
     return pa.record_batch([batch.column(sql.strip("`")) for sql, _ in select], names=[n for _, n in select])
@@ -89,8 +99,11 @@ class SimulatedHost(Host):
         *,
         wall: int = 0,
         crash_after: int | None = None,
-    ) -> None:
-        """One micro-batch: new rows of streams, and the next so many batches of parcels from each way."""
+    ) -> dict[Way, list[Parcel]]:
+        """One micro-batch: new rows of streams, and the next so many batches of parcels from each way.
+
+        Returns what it sends.
+        """
         take = take or {}
         self.programs[self.number] = self.program
         messages = self._arriving(rows, take, wall)
@@ -106,9 +119,10 @@ class SimulatedHost(Host):
             self.stores = before
             self.caches.clear()
         sent, found = self._run(messages)
+        worth = {way: self._unchanged.left_out(self.program, parcels) for way, parcels in sent.items()}
+        sent = {way: parcels for way, parcels in worth.items() if parcels}
         for way, parcels in sent.items():
-            if worth := self._unchanged.left_out(self.program, parcels):
-                self._publish(way, worth)
+            self._publish(way, parcels)
         for out in found:
             if isinstance(out, Results):
                 self.results.setdefault(out.query, []).append(out.batch)
@@ -119,6 +133,7 @@ class SimulatedHost(Host):
         for way, count in take.items():
             self.taken[way] = self.taken.get(way, 0) + count
         self.number += 1
+        return sent
 
     def switch(self, batch: int, compiled: Compiled, ended: Collection[str] = ()) -> None:
         assert batch == self.number - 1
@@ -157,6 +172,12 @@ class SimulatedHost(Host):
         """Take everything that is on its way, until nothing is."""
         while self.waiting:
             self.batch({}, self.waiting)
+
+    def forget_taken(self, take: Mapping[Way, int]) -> None:
+        """Let go of parcels that the last batch took; they can't be repeated any more."""
+        for way, count in take.items():
+            log, upto = self.sent[way], self.taken[way]
+            log[upto - count : upto] = [(number, []) for number, _ in log[upto - count : upto]]
 
     def forget(self) -> None:
         self.caches.clear()
