@@ -23,7 +23,7 @@ from thalweg.planners.search.reprice import repriced
 from thalweg.planners.table import Session
 from thalweg.query.model import Query
 from thalweg.simulate.changes import Change, phases
-from thalweg.simulate.outcome import Simulated
+from thalweg.simulate.outcome import Simulated, refuse_groups
 
 MOST_TUPLES = 20_000_000
 """Tuples and tuple-hops beyond which a simulation tuple by tuple takes minutes."""
@@ -90,6 +90,7 @@ def _deployments(
     session = Session(known, PlanOptions(objective=Objective(plan.objective)))
     found = []
     for query, planned in zip(queries, plan.queries, strict=True):
+        refuse_groups(query)
         if query.outer:
             raise UserError(
                 f"query {query.name!r} has an outer join, which is simulated tuple by tuple only",

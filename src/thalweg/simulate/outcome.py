@@ -6,7 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from thalweg.errors import UserError
 from thalweg.plan.options import Shipped
+from thalweg.query.model import Query
+
+
+def refuse_groups(query: Query) -> None:
+    """Refuses a query whose results are grouped: operators make what is grouped, the host groups it."""
+    if query.groups is not None:
+        raise UserError(
+            f"query {query.name!r} groups its results, which is not simulated",
+            remedy="simulate the query without GROUP BY or DISTINCT: it ships the same",
+        )
 
 
 @dataclass(frozen=True)

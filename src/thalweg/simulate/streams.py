@@ -25,6 +25,7 @@ from thalweg.query.implied import accepted
 from thalweg.query.model import Query
 from thalweg.simulate import expressions
 from thalweg.simulate.changes import Change, phases
+from thalweg.simulate.outcome import refuse_groups
 from thalweg.workloads.arrivals import Times, apart, poisson
 from thalweg.workloads.values import drawn
 
@@ -38,6 +39,7 @@ def columns_read(queries: Sequence[Query], catalog: Catalog) -> dict[str, tuple[
     """The columns of each stream that queries read, and those of its time and order."""
     found: dict[str, set[str]] = {}
     for query in queries:
+        refuse_groups(query)
         sides = [s for e in query.equalities for s in (e.left, e.right)]
         read = [*sides, *query.conditions, *(o.expr for o in query.outputs)]
         read += [e for one in query.outer for e in one.exprs]
