@@ -247,9 +247,7 @@ def test_what_can_not_be_simulated_is_said():
         flows.simulate([outer], known, planned(known, outer, "simple"), 5.0, 1)
     static = {**known.streams, "b": known.streams["b"].model_copy(update={"table": True})}
     with pytest.raises(UserError, match="the table b, which is not simulated"):
-        columns_read(
-            [query(SQL, known)], known.model_copy(update={"streams": {**known.streams, "b": static}})
-        )
+        columns_read([query(SQL, known)], known.model_copy(update={"streams": static}))
     odd = query("SELECT a.v FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k = b.name", known)
     with pytest.raises(UserError, match="cast one side"):
         tuples.simulate([odd], known, planned(known, odd, "simple"), 5.0, 1)
