@@ -8,12 +8,13 @@ come as far as the slowest of the other streams that are not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from thalweg.kernel.window import NEVER
 from thalweg.operators.spec import START
@@ -29,10 +30,10 @@ class Ends:
     places: np.ndarray
     moments: np.ndarray
 
-    def lower(self, places: np.ndarray, ends: np.ndarray) -> None:
-        """Write the moments into the ends of the tuples that have these places."""
+    def lower(self, places: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """Write the moments into the ends of the tuples that have these places; returns which these are."""
         if not len(self.places):
-            return
+            return np.empty(0, np.int64)
         low, high = self.places[0], self.places[-1]
         if high - low + 1 == len(self.places):
             hit = np.flatnonzero((places >= low) & (places <= high))
@@ -43,6 +44,12 @@ class Ends:
             hit = np.flatnonzero(self.places[at] == places)
             at = at[hit]
         ends[hit] = np.minimum(ends[hit], self.moments[at])
+        return hit
+
+    def among(self, places: np.ndarray) -> Ends:
+        """Those of some places, in the order of these."""
+        at = np.searchsorted(self.places, places)
+        return Ends(self.window, self.places[at], self.moments[at])
 
     def to_batch(self) -> pa.RecordBatch:
         window = pa.array([self.window]).take(pa.array(np.zeros(len(self.moments), np.int64)))
@@ -51,6 +58,15 @@ class Ends:
     @classmethod
     def from_batch(cls, batch: pa.RecordBatch) -> Ends:
         return cls(batch.column(0)[0].as_py(), ints(batch, "seq"), ints(batch, "end"))
+
+    @classmethod
+    def several(cls, batch: pa.RecordBatch) -> Iterator[Ends]:
+        """The inverse of `to_batch` for batches that were merged, with places in any order."""
+        for window in batch.column(0).unique():
+            own = batch.filter(pc.equal(batch.column(0), window))
+            places, moments = ints(own, "seq"), ints(own, "end")
+            order = np.argsort(places)
+            yield cls(window.as_py(), places[order], moments[order])
 
 
 ENDS = pa.schema([("window", pa.string()), ("seq", pa.int64()), ("end", pa.int64())])

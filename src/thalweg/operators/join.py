@@ -19,9 +19,9 @@ from thalweg.operators.event_time import Arrived
 from thalweg.operators.output import Bound, Output, Report
 from thalweg.operators.spec import END, KEY, START, JoinSpec
 from thalweg.operators.spilling import Overflow
-from thalweg.operators.state import Cache, Head, Page, Runtime, lower, persist, rebuild
+from thalweg.operators.state import FAR, Cache, Head, Lowered, Page, Runtime, lower, persist, rebuild
 from thalweg.operators.tuples import delta, ints, read
-from thalweg.operators.unpaired import FAR, Unpaired
+from thalweg.operators.unpaired import Unpaired
 from thalweg.wire.message import merge
 
 RESULT_BYTES = 256 << 20
@@ -52,11 +52,12 @@ class Join:
         for i, (port, arrivals) in enumerate(zip(spec.ports, arrived.ports, strict=True)):
             head.advance(i, arrivals.bounds, port.feeds)
         limit = min((head.bounds[i] for i, p in enumerate(spec.ports) if p.open_ends), default=NEVER)
+        learnt: list[Lowered] = []
         if spec.held:
             for waiting, batch in zip(state.pending, fresh, strict=True):
                 waiting.extend([] if batch is None else [batch])
             for ends in arrived.ends:  # they may be of tuples that have come with them
-                lower(state, spec, ends)
+                learnt += lower(state, spec, ends)
             fresh = [self._release(state, i, limit) for i in range(len(fresh))]
         bounds = [min(b, limit) for b in head.bounds]
         pairs = Unpaired(spec, state.join, head.place) if spec.outer else None
@@ -85,7 +86,7 @@ class Join:
         yield Bound(bound, arrived.wall)
         state.join.expire(bounds)
         marks = [] if pairs is None else [pairs.marks(i, others(bounds, i)) for i in range(len(bounds))]
-        persist(spec, head, state, page, deltas, bounds, marks, self._stored(arrived))
+        persist(spec, head, state, page, deltas, bounds, marks, self._stored(arrived), learnt)
         report = Report(state_rows=sum(len(w) for w in state.join.windows), state_bytes=state.nbytes)
         report.probed = int(state.join.counters.met - met)
         report.updated = sum(len(d) for d in deltas if d is not None)

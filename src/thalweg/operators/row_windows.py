@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from thalweg.errors import UserError
-from thalweg.kernel.keys import comparable
+from thalweg.kernel.keys import comparable, split
 from thalweg.kernel.window import NEVER
 from thalweg.operators.event_time import Ends
 from thalweg.operators.spec import SEQ, START, RowWindow
@@ -47,7 +47,7 @@ def count(window: RowWindow, tail: pa.RecordBatch | None, ordered: pa.RecordBatc
     times, places = ints(known, START), ints(known, SEQ)
     ends = np.full(len(times), NEVER, np.int64)
     group = parts(known, window.by)
-    order = np.argsort(group, kind="stable")
+    order = split(group, int(group.max(initial=0)) + 1)[0]
     before, after = order[: -window.size], order[window.size :]
     within = group[before] == group[after]
     ends[before[within]] = times[after[within]] - 1
@@ -58,13 +58,16 @@ def count(window: RowWindow, tail: pa.RecordBatch | None, ordered: pa.RecordBatc
 
 
 def parts(batch: pa.RecordBatch, by: Sequence[str]) -> np.ndarray:
-    """A number for each tuple, the same for those that have the same values; NULL is a value here."""
-    found = np.zeros(batch.num_rows, np.int64)
+    """A number from 0 on for each tuple, the same for those with the same values; NULL is a value here."""
+    found: np.ndarray | None = None
     for name in by:
         codes = comparable(batch.column(name)).dictionary_encode(null_encoding="encode")
-        both = found * max(1, len(codes.dictionary)) + np.asarray(codes.indices)
-        found = np.unique(both, return_inverse=True)[1]
-    return found
+        own = np.asarray(codes.indices).astype(np.int64)
+        if found is not None:
+            both = pa.array(found * max(1, len(codes.dictionary)) + own).dictionary_encode()
+            own = np.asarray(both.indices).astype(np.int64)
+        found = own
+    return np.zeros(batch.num_rows, np.int64) if found is None else found
 
 
 def order_rows(

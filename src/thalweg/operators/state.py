@@ -2,8 +2,9 @@
 
 The operators of a bucket share one store. Its entry 0, the ledger, has the record of each operator and the
 numbers of its entries; it is read and written once a call. The tuples of a batch that stay alive in a window
-are written once, as a segment, and removed when the last of them has expired. State that changes afterwards
-(windows of rows, tuples that wait) is written anew with each batch.
+are written once, as a segment, and removed when the last of them has expired. The ends of tuples in windows
+of rows are learnt later: they are entries of their own, until so many entries are out of date that the window
+is written anew. Tuples that wait are written anew with each batch.
 """
 
 from __future__ import annotations
@@ -32,6 +33,12 @@ FORMAT: Literal[6] = 6
 
 FAN = 16
 """So many segments in a row become one, so that long windows of many small batches have few of them."""
+
+STALE = 4
+"""A window of rows is written anew when its entries have so many times as many rows as it has tuples."""
+
+FAR = (1 << 63) - 1
+"""The bound of an input that has ended: everything ends before it, also what never expires."""
 
 SEGMENT_BYTES = 16 << 20
 """A segment is cut where it grows beyond this: state stores choke on values of hundreds of megabytes."""
@@ -214,7 +221,8 @@ class Cache(Protocol):
 class Segment(NamedTuple):
     """An entry of the log: tuples of one input. Those of level n+1 were made from several of level n.
 
-    Marks of an outer join have the number of their input and that of all inputs added up as their `port`.
+    Marks of an outer join have the number of their input and that of all inputs added up as their `port`;
+    ends that were learnt later have the latter added twice.
     With a `channel`, another operator has stored the tuples, as it sends them over it.
     """
 
@@ -264,6 +272,7 @@ class Head(Progress):
     since: dict[str, int] = field(default_factory=dict)  # of a part that came back: its first segment
     place: int = 0  # of the next tuple that an outer join keeps
     passed: list[int] = field(default_factory=list)  # the bounds by which such tuples have come out
+    logged: dict[str, int] = field(default_factory=dict)  # rows in the entries of each window of rows
 
     @classmethod
     def of(cls, page: Page, ports: int) -> Head:
@@ -314,13 +323,18 @@ def rebuild(spec: JoinSpec, head: Head, page: Page, cache: Cache) -> Runtime:
         window.append(tuples.key, tuples.start, tuples.end, tuples.columns)
         window.link(window.next)
 
-    marks = []
+    marks, learnt, ports = [], [], len(spec.ports)
     for segment in head.segments:
         batch = head.in_memory(segment.key, page.fetch_shared(segment))
-        if segment.port < len(spec.ports):
+        if segment.port < ports:
             add(segment.port, batch)
+        elif segment.port < 2 * ports:
+            marks.append((segment.port - ports, ints(batch, PLACE)))
         else:
-            marks.append((segment.port - len(spec.ports), ints(batch, PLACE)))
+            learnt.append((segment.port - 2 * ports, batch))
+    for i, batch in learnt:
+        for ends in Ends.several(batch):
+            _lower(spec.ports[i], join.windows[i], ends)
     _settle(spec, head, join, marks)
     for key, i, what in head.snapshots:
         if what == "window":
@@ -334,12 +348,13 @@ def _settle(spec: JoinSpec, head: Head, join: NWayJoin, marks: Sequence[tuple[in
     """Mark the tuples of an outer join that have met a partner, or come out without one."""
     for i in spec.kept:
         window, rows = join.windows[i], join.windows[i].rows
-        if not len(rows) or spec.ports[i].open_ends:
+        if not len(rows):
             continue
         places = places_of(spec.ports[i], window).data
         met = np.concatenate([of for port, of in marks if port == i] or [np.empty(0, np.int64)])
         end = window.end[rows] if window.span is None else window.starts(rows) + window.span
         done = np.isin(places[rows], met) | (end < others(head.passed, i))
+        done &= places[rows] >= 0  # a window that was written anew has its marks
         places[rows[done]] = ~places[rows[done]]
 
 
@@ -352,10 +367,13 @@ def persist(
     bounds: Sequence[int],
     marks: Sequence[Marks | None] = (),
     stored: Sequence[Sequence[tuple[int, str]]] = (),
+    learnt: Sequence[Lowered] | None = None,
 ) -> None:
     """Bring the store up to date after a call. `marks` are those of each input of an outer join.
 
     `stored` are the entries of each input, and their channels, if others have stored all of its tuples.
+    `learnt` are the ends that tuples in windows have got; without it, windows with open ends are written
+    whole.
     """
     alive = []
     for segment in head.segments:
@@ -368,24 +386,51 @@ def persist(
         page.remove(key)
     head.snapshots = []
     for i, port in enumerate(spec.ports):
-        tuples = deltas[i]
-        if port.open_ends or port.rewritten:
-            window = state.join.windows[i]
+        tuples, window = deltas[i], state.join.windows[i]
+        if port.rewritten or (port.open_ends and learnt is None):
             _write(head, page, i, "window", batch_of(port, tuples_in(window, window.rows)))
-        elif tuples is not None:
-            if stored and stored[i]:
+        elif port.open_ends and _is_stale(head, i, window, tuples):
+            _renew(port, head, page, i, window)
+        else:
+            if tuples is not None and stored and stored[i]:
                 _share(port, head, page, i, tuples, others(bounds, i), stored[i])
-            else:
+            elif tuples is not None:
                 log(port, head, page, i, tuples, others(bounds, i))
-            _merge(head, page, i)
-        if marks and (met := marks[i]) is not None and not port.open_ends:
-            number, batch = len(spec.ports) + i, pa.record_batch([pa.array(met.places)], names=[PLACE])
-            head.segments.append(Segment(page.put(batch), number, met.end, batch.nbytes))
-            _merge(head, page, number)
+            if marks and (met := marks[i]) is not None:
+                batch = pa.record_batch([pa.array(met.places)], names=[PLACE])
+                _put(head, page, len(spec.ports) + i, batch, met.end)
+            for _, ends, places in (one for one in learnt or () if one[0] == i):
+                _put(head, page, 2 * len(spec.ports) + i, ends.among(places).to_batch(), FAR)
+                head.logged[str(i)] += len(places)
+            for number in range(i, 3 * len(spec.ports), len(spec.ports)):
+                _merge(head, page, number)
         for batch in state.pending[i]:
             _write(head, page, i, "pending", batch)
     head.nonce = state.nonce = uuid.uuid4().hex
     page.write(head.__dict__)
+
+
+def _put(head: Head, page: Page, number: int, batch: pa.RecordBatch, end: int) -> None:
+    head.segments.append(Segment(page.put(batch), number, end, batch.nbytes))
+
+
+def _is_stale(head: Head, i: int, window: Window, tuples: Delta | None) -> bool:
+    """Whether to write a window of rows anew: most of its entries are out of date, or soon will be."""
+    new = 0 if tuples is None else len(tuples)
+    logged = head.logged[str(i)] = head.logged.get(str(i), 0) + new
+    return len(window) <= 2 * new or logged > STALE * len(window)
+
+
+def _renew(port: Port, head: Head, page: Page, i: int, window: Window) -> None:
+    """Write a window as it is now, in place of all its entries."""
+    ports = len(head.bounds)
+    for segment in [s for s in head.segments if s.port % ports == i]:
+        page.remove(segment.key)
+        head.segments.remove(segment)
+    for part in pieces(batch_of(port, tuples_in(window, window.rows)), SEGMENT_BYTES):
+        if part.num_rows:
+            _put(head, page, i, part, FAR)
+    head.logged[str(i)] = len(window)
 
 
 def _write(head: Head, page: Page, i: int, what: str, batch: pa.RecordBatch) -> None:
@@ -446,23 +491,35 @@ def _merge(head: Head, page: Page, i: int) -> None:
         head.segments.append(Segment(page.put(batch), i, end, size, level))
 
 
-def lower(state: Runtime, spec: JoinSpec, learnt: Ends) -> None:
+Lowered = tuple[int, Ends, np.ndarray]
+"""An input, ends that were learnt, and the places of tuples in its window that have these ends now."""
+
+
+def lower(state: Runtime, spec: JoinSpec, learnt: Ends) -> list[Lowered]:
     """Write newly learnt ends of a window of rows wherever its tuples are held."""
-    column = f"{SEQ}.{learnt.window}"
+    column, found = f"{SEQ}.{learnt.window}", []
     for i, port in enumerate(spec.ports):
         if not port.open_ends or column not in {f.name for f in port.stored}:
             continue
-        window = state.join.windows[i]
-        lo, hi = window.row(window.first), window.row(window.next)
-        places = window.columns[port.index(column)]
-        assert isinstance(places, FixedColumn)
-        learnt.lower(places.data[lo:hi], window.end[lo:hi])
+        places = _lower(port, state.join.windows[i], learnt)
+        if len(places):
+            found.append((i, learnt, places))
         for k, batch in enumerate(state.pending[i]):
             if END in batch.schema.names and column in batch.schema.names:
                 changed = ints(batch, END).copy()
                 learnt.lower(ints(batch, column), changed)
                 at = batch.schema.names.index(END)
                 state.pending[i][k] = batch.set_column(at, END, pa.array(changed))
+    return found
+
+
+def _lower(port: Port, window: Window, learnt: Ends) -> np.ndarray:
+    """Write ends into a window; returns the places of its tuples among them."""
+    lo, hi = window.row(window.first), window.row(window.next)
+    places = window.columns[port.index(f"{SEQ}.{learnt.window}")]
+    assert isinstance(places, FixedColumn)
+    held = places.data[lo:hi]
+    return np.asarray(held[learnt.lower(held, window.end[lo:hi])])
 
 
 def _input(port: Port) -> InputSpec:

@@ -22,9 +22,6 @@ from thalweg.operators.spec import END, KEY, PLACE, SEQ, START, Field, JoinSpec,
 from thalweg.operators.state import Marks, places_of
 from thalweg.operators.tuples import ints, read, restored
 
-FAR = (1 << 63) - 1
-"""The bound of an input that has ended: everything ends before it, also what never expires."""
-
 NOWHERE = -1
 """The place, in a window of rows, of a tuple that is missing from a result."""
 
