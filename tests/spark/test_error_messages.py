@@ -114,6 +114,11 @@ Some data may have been lost because they are not available in Kafka any more;
 topic was processed.
 Reason: Partition t-1's offset was changed from 30 to 5. SQLSTATE: 22000
 \tat org.apache.spark"""
+TRIMMED = """: org.apache.spark.sql.kafka010.KafkaIllegalStateException: [KAFKA_DATA_LOSS.X] \
+Some data may have been lost because they are not available in Kafka any more;
+Reason:
+Could not read records in offset [40, 50) for topic partition t-1
+with consumer group g. SQLSTATE: 22000"""
 ELDER = """: org.apache.spark.SparkException: Cannot fetch offset 40 (TopicPartition: t-1).
 Some data may have been lost because they are not available in Kafka any more"""
 JAVA = "[STREAM_FAILED] Query [id = 1] terminated with exception: org.apache.kafka.common.errors."
@@ -124,6 +129,7 @@ JAVA = "[STREAM_FAILED] Query [id = 1] terminated with exception: org.apache.kaf
     [
         (LOST, "records of a topic were gone before they were read: Partition t-1's offset was"),
         (LOST, "offset was changed from 30 to 5; the topic was trimmed"),
+        (TRIMMED, "were read: Could not read records in offset [40, 50) for topic partition t-1; the"),
         (ELDER, "before they were read: Cannot fetch offset 40 (TopicPartition: t-1); the topic"),
         (JAVA + "UnknownTopicOrPartitionException: This server does not", "a topic does not exist; "),
         (JAVA + "TimeoutException: Timed out. Call: listTopics", "answers: Timed out. Call: listTopics; "),

@@ -26,9 +26,8 @@ _FILE = re.compile(r"\[FAILED_READ_FILE\.(\w+)\] Encountered error while reading
 _TYPES = re.compile(r"column \[(.+?)\]\. Expected Spark type (.+?), actual Parquet type (.+?)\.")
 _WRONG_TYPE = "UnsupportedOperationException: org.apache.parquet.column"  # Spark does not say of which file
 _LOST = "Some data may have been lost"
-_HOW_LOST = re.compile(
-    r"Some data may have been lost.*?Reason:\s*([^\n]+)|([^\n]+?)\s*Some data may", re.DOTALL
-)
+_HOW_LOST = re.compile(r"Reason:\s*([^\n]+)")
+_NOT_FETCHED = re.compile(r"(Cannot fetch [^\n]+)")
 _NO_TOPIC = re.compile(r"UnknownTopicOrPartitionException|InvalidTopicException")
 _NO_BROKER = re.compile(r"org\.apache\.kafka\.common\.errors\.TimeoutException(?:: ([^\n]+))?")
 _CHECKPOINT = re.compile(r"CANNOT_LOAD_STATE_STORE|Failed to read log file")
@@ -98,9 +97,8 @@ def in_our_words(error: Exception, where: str) -> Exception:
 def _of_kafka(text: str, where: str) -> UserError | None:
     """An error of a topic or a broker; None where it is another one."""
     if _LOST in text:
-        how = _HOW_LOST.search(text)
-        told = "" if how is None else (how[1] or how[2]).split(" SQLSTATE", 1)[0].strip(" .")
-        what = f": {told.rsplit('Exception: ', 1)[-1]}" if told else ""
+        how = _HOW_LOST.search(text) or _NOT_FETCHED.search(text)
+        what = "" if how is None else f": {how[1].split(' SQLSTATE', 1)[0].strip(' .')}"
         return UserError(
             f"records of a topic were gone before they were read{what}",
             where=where,
