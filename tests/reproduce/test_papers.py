@@ -103,7 +103,7 @@ def test_the_page_has_every_claim_and_counts_those_that_hold(tmp_path):
     assert "| all | 2 | 4 | 2 |" in text
     assert text.count("| claim 1 (criterion: 1) | 1 \\| 2 | no |") == 2
     assert text.count("- claim 1: a cause") == 2
-    assert text.count("Not run.") == len(EXPERIMENTS) - 2
+    assert text.count("Not run for this page.") == len(EXPERIMENTS) - 2
     assert "`thalweg reproduce integrated-fig2`, 1 seconds" in text
 
 

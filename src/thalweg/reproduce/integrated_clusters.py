@@ -84,7 +84,7 @@ def fig9(scale: float, tell: Tell) -> Outcome:
         (
             Claim(
                 "sizes above 4 cost nearly the same (criterion: within 10% of each other)",
-                f"within {apart:.0%}",
+                f"within {apart:.1%}",
                 apart <= 0.10,
                 "A level's estimate of distances decides where views go, and differs with the clusters.",
             ),
@@ -187,7 +187,9 @@ def _plans(name: str, planner: str, scale: float, tell: Tell) -> Outcome:
                 "3 to 30 times)",
                 f"{counts[64] / counts[16]:.1f} times",
                 counts[64] == max(counts.values()) and 3 <= counts[64] / counts[16] <= 30,
-                "It grows with the streams of a query that are in one cluster, to the power of their number.",
+                "It grows with the streams of a query that are in one cluster, to the power of their "
+                "number: by Lemma 1, six streams in a cluster of 60 nodes have 2e12 plans, and four, the "
+                "paper's example, 4e6.",
             ),
             Claim(
                 "Bottom-Up examines 67 percent fewer plans than Top-Down (criterion: 67 percent within ten "

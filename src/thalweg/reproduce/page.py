@@ -33,9 +33,10 @@ def page(found: Mapping[str, Kept], pictures: str) -> str:
         "# Results of the papers' experiments",
         "",
         "`thalweg reproduce all --results docs/results.md` writes this page. Each claim has a criterion "
-        "that was fixed before the experiment was run. A claim that does not hold is followed by the cause, "
-        "as far as it is known. Sets of seeds are 0, 1, 2 and so on. How experiments are run: "
-        "[reproduce](reproduce.md).",
+        "that was fixed before the experiment was run, unless its setting says otherwise. A claim that does "
+        "not hold is followed by the cause, as far as it is known. Seeds are 0, 1, 2 and so on. Many "
+        "experiments were run at a fraction of their size, as their titles say: their verdicts may differ "
+        "at the whole size. How experiments are run: [reproduce](reproduce.md).",
         "",
         "| paper | experiments | claims | hold |",
         "| --- | ---: | ---: | ---: |",
@@ -63,7 +64,12 @@ def _claims(some: Sequence[Kept]) -> int:
 
 def _experiment(experiment: Experiment, one: Kept | None, pictures: str) -> list[str]:
     if one is None:
-        return ["", f"### `{experiment.name}`: {experiment.title} ({experiment.section})", "", "Not run."]
+        return [
+            "",
+            f"### `{experiment.name}`: {experiment.title} ({experiment.section})",
+            "",
+            "Not run for this page.",
+        ]
     lines = ["", f"### `{one.name}`: {one.said['title']} ({experiment.section})", ""]
     lines += [f"- {_cell(line)}" for line in one.said["setting"]]
     lines += [f"- `{one.command}`, {one.said['seconds']:,.0f} seconds", ""]

@@ -55,20 +55,19 @@ def fig8(scale: float, tell: Tell) -> Outcome:
             least = best_by_value(one)
             for number in parts:
                 found[case].add(BY_VALUE, number, least)
-                for how in PARTITIONERS:
-                    found[case].add(
-                        how, number, heuristic(one) if number == 1 else partitioned(one, number, how)
-                    )
+                for how, cost in _by_cut(one, number).items():
+                    found[case].add(how, number, cost)
     finest, between = parts[-1], [p for p in parts[1:] if p < values]
 
     def saved(case: tuple[str, str], how: str, number: int) -> float:
         return 1 - found[case].mean(how, number) / found[case].mean(how, 1)
 
     def ranks(case: tuple[str, str], how: str) -> int:
-        """At how many numbers of parts none of the other two is better than this one."""
+        """At how many numbers of parts it saves, and neither of the others is better."""
         some = found[case]
         return sum(
-            all(some.mean(how, p) <= some.mean(other, p) * (1 + _SEEN) for other in PARTITIONERS)
+            some.mean(how, p) < some.mean(how, 1) * (1 - _SEEN)
+            and all(some.mean(how, p) <= some.mean(other, p) * (1 + _SEEN) for other in PARTITIONERS)
             for p in between
         )
 
@@ -80,6 +79,7 @@ def fig8(scale: float, tell: Tell) -> Outcome:
         for how in PARTITIONERS
         if any(found[case].mean(how, b) > found[case].mean(how, a) * (1 + _SEEN) for a, b in pairwise(parts))
     ]
+    least_saved = max(1 - found[c].mean(BY_VALUE, finest) / found[c].mean(RANGE, 1) for c in alike)
     gain = {case: saved(case, RATE, finest) for case in cases}
     two = {case: saved(case, RATE, 2) for case in apart}
     first, hot_random = (SAME, CONTIGUOUS), [(SAME, RANDOM), (DIFFERENT, RANDOM)]
@@ -92,6 +92,8 @@ def fig8(scale: float, tell: Tell) -> Outcome:
             f"100 seconds, {values:,} values; {found[first].seeds} seeds",
             "Random hot spot: one permutation of the values for all streams. The paper does not say whether "
             "each stream has one of its own, but then streams would not be similar any more.",
+            "After a first run the fourth criterion was tightened: where no cut saves anything, none is the "
+            "best.",
             f"Differences below {_SEEN:.0%} are ignored.",
         ),
         (
@@ -107,7 +109,7 @@ def fig8(scale: float, tell: Tell) -> Outcome:
                 "different distributions: much is saved with two parts already (criterion: a fifth, by rate)",
                 _list(two.values()),
                 min(two.values()) >= 0.2,
-                "Two clusters of ten ranks each put values together whose best plans differ.",
+                "The criterion is our reading of 'large communication cost can be saved'.",
             ),
             Claim(
                 "finer parts save more (criterion: no more parts cost more, for all cuts and cases)",
@@ -121,16 +123,16 @@ def fig8(scale: float, tell: Tell) -> Outcome:
                 "for more than half of the numbers of parts)",
                 f"for {ranks(first, RANGE)} of {len(between)}; by rate for {ranks(first, RATE)}",
                 ranks(first, RANGE) > len(between) / 2,
-                "The ranks of ten rates differ between values, even where all are Zipf: a cut by rate finds "
-                "this. The paper's had the same order of rates for most values, and then cut at random.",
+                f"A plan for each value saves {least_saved:.2%} at most here, so no cut can save more: with "
+                "such rates and windows, joins give more tuples than they take.",
             ),
             Claim(
                 "in the other three cases a cut by rate is best throughout (criterion: for all numbers of "
                 "parts)",
                 _list_of([ranks(c, RATE) for c in others], len(between)),
                 all(ranks(c, RATE) == len(between) for c in others),
-                "With several hundred parts, hash and range have few values in each, and come as close to "
-                "one plan for each value. Ranks do not say all about the best plan.",
+                "With similar distributions no cut saves anything, see above. With different ones the cut "
+                "by rate is the best wherever this says so.",
             ),
             Claim(
                 "random hot spot: ranges cost more than hash (criterion: over all numbers of parts together)",
@@ -143,6 +145,15 @@ def fig8(scale: float, tell: Tell) -> Outcome:
         tuple(row for case in cases for row in found[case].rows((" ".join(case),))),
         tuple(found[case].panel(" ".join(case), "parts", "tuples/s", "x") for case in cases),
     )
+
+
+def _by_cut(one: Problem, parts: int) -> dict[str, float]:
+    """The cost by each way to cut; one part, or one value a part, is the same in all of them."""
+    if parts == 1:
+        return dict.fromkeys(PARTITIONERS, heuristic(one))
+    if parts == len(one.rates.classes[0].values):
+        return dict.fromkeys(PARTITIONERS, partitioned(one, parts, RANGE))
+    return {how: partitioned(one, parts, how) for how in PARTITIONERS}
 
 
 def fig10(scale: float, tell: Tell) -> Outcome:
