@@ -88,3 +88,12 @@ def environment() -> dict[str, str]:
     """The environment of a command: two cores, whatever the machine has, and no settings of the caller's."""
     own = {k: v for k, v in os.environ.items() if k not in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")}
     return {**own, "SPARK_MASTER": "local[2]", "THALWEG_DEBUG": "0"}
+
+
+@pytest.fixture(scope="session")
+def bucket():
+    """A bucket in an object store on loopback."""
+    from tests.stores import store
+
+    with store() as made:
+        yield made

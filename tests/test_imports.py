@@ -12,7 +12,7 @@ import thalweg
 SOURCE = Path(thalweg.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
 
-ANYONES = {"errors", "files", "names", "private", "processes", "units"}
+ANYONES = {"errors", "files", "names", "private", "processes", "storage", "units"}
 """Modules that every part may import."""
 
 MAY_IMPORT = {

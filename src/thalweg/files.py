@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import tempfile
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from thalweg.errors import RunError, UserError
+from thalweg.storage import Location, RemotePath
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _MACHINE = _FULL | {errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EFBIG}
@@ -20,12 +23,19 @@ FAILING = tuple(os.strerror(code) for code in (errno.EROFS, errno.EIO))
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
+def whole(path: Location) -> Iterator[Path]:
     """A draft beside the file, which becomes the file when the block ends without an error.
 
-    Its name begins with a dot, so Spark does not read it, and has the file's suffix.
+    Its name begins with a dot, so Spark does not read it, and has the file's suffix. The draft of a file in
+    an object store is a temporary one of this machine.
     """
-    draft = path.with_name(f".{os.getpid()}.{path.name}")
+    if isinstance(path, RemotePath):
+        with tempfile.TemporaryDirectory(prefix="thalweg-draft-") as folder:
+            local = Path(folder) / path.name
+            yield local
+            path.put(local)
+        return
+    draft = path.with_name(f".{uuid.uuid4().hex}.{path.name}")
     try:
         yield draft
         draft.replace(path)
@@ -33,15 +43,18 @@ def whole(path: Path) -> Iterator[Path]:
         draft.unlink(missing_ok=True)
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Location, text: str) -> None:
     """Write a file that a crash of the machine does not leave half written."""
+    if isinstance(path, RemotePath):
+        path.write_bytes(text.encode())
+        return
     with whole(path) as draft, draft.open("w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
 
 
-def unusable(path: Path, error: OSError, what: str = "can't be used") -> UserError | RunError:
+def unusable(path: Location | str, error: OSError, what: str = "can't be used") -> UserError | RunError:
     """The error for a file or folder that can't be read or written; a full disk is not the user's input."""
     what = f"{what}: {error.strerror or error}"
     if error.errno not in _MACHINE:

@@ -11,6 +11,7 @@ import typer
 
 from thalweg.cli import options as given
 from thalweg.errors import UserError
+from thalweg.storage import folder
 
 if TYPE_CHECKING:
     from thalweg.adapt.history import History
@@ -22,7 +23,7 @@ _SHOWN = 5
 
 
 def history(
-    out: Annotated[Path, typer.Argument(metavar="DIR", help="The output folder of a run.")],
+    out: Annotated[Path, typer.Argument(metavar="DIR", parser=folder, help="The output folder of a run.")],
     picture: Annotated[
         Path | None, typer.Option("--picture", metavar="FILE", help="Draw costs and changes, SVG or PNG.")
     ] = None,

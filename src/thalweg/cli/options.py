@@ -8,6 +8,8 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
+from thalweg.storage import folder
+
 Queries = Annotated[
     list[Path], typer.Argument(metavar="QUERY.sql...", help="SQL files, deployed in this order.")
 ]
@@ -29,7 +31,7 @@ Settings = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="A planner setting. Repeatable."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="The run's output folder.")]
+Out = Annotated[Path, typer.Option("--out", metavar="DIR", parser=folder, help="The run's output folder.")]
 Page = Annotated[
     int | None,
     typer.Option(

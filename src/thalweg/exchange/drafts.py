@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Sequence
-from pathlib import Path
 
 from thalweg.errors import UserError
 from thalweg.exchange.disk import ensure, failed, write_new
 from thalweg.exchange.parcel_file import Edge, Label, encode, read_parcels
+from thalweg.storage import Location
 from thalweg.wire.parcel import Parcel
 
 _PART = re.compile(r"[A-Za-z0-9._-]+")
@@ -23,7 +23,7 @@ _NAME = re.compile(r"(\d{12})\.(\w+-\w+|control)\.[A-Za-z0-9._-]+\.draft", re.AS
 class Drafts:
     """The drafts of a run, in ROOT/drafts: files of parcels that have no number yet."""
 
-    def __init__(self, root: Path, run: str) -> None:
+    def __init__(self, root: Location, run: str) -> None:
         self.folder, self.run = root / "drafts", run
 
     def write(self, edge: Edge, batch: int, name: str, parcels: Sequence[Parcel]) -> str:

@@ -1,25 +1,21 @@
-"""Exchanges in files: ROOT/FROM-TO/NUMBER.parcels, each written once and linked to its number."""
+"""Exchanges in files: ROOT/FROM-TO/NUMBER.parcels, each written once: the first writer of a number wins."""
 
 from __future__ import annotations
 
 import contextlib
-import errno
-import os
 import re
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 
 from thalweg.errors import UserError
-from thalweg.exchange.disk import NEW_FOLDER, ensure, failed, sync, write_new
+from thalweg.exchange.disk import NEW_FOLDER, create, ensure, failed, sync
 from thalweg.exchange.links import Link, Passed, chance
 from thalweg.exchange.log import Sent
 from thalweg.exchange.parcel_file import Edge, Header, Label, encode, read_header, read_parcels
+from thalweg.storage import Location, RemotePath
 from thalweg.wire.parcel import Parcel
 
 _FILE = re.compile(r"(\d{12})\.parcels")
-_UNLINKABLE = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS}
 _DRAFT = re.compile(r"\.(\d{12})\..*\.draft")
 
 
@@ -28,7 +24,7 @@ class FileExchange:
 
     def __init__(
         self,
-        root: Path,
+        root: Location,
         run: str,
         edge: Edge,
         link: Link | None = None,
@@ -38,7 +34,7 @@ class FileExchange:
         self.folder = root / edge.name
         self._passed: dict[int, Passed] = {}
 
-    def path(self, seq: int) -> Path:
+    def path(self, seq: int) -> Location:
         return self.folder / f"{seq:012d}.parcels"
 
     def publish(self, batch: int, parcels: Sequence[Parcel]) -> Sent:
@@ -59,36 +55,24 @@ class FileExchange:
                 return _sent(header)
             label = Label(self.run, self.edge, last + 1, batch)
             data = encode(label, self.clock(), parcels)
-            if self._link(label.seq, data):
+            if self._create(label.seq, data):
                 tuples, payload = sum(int(p.n) for p in parcels), sum(int(p.payload) for p in parcels)
                 return Sent(label.seq, batch, tuples, payload, len(data))
 
-    def _link(self, seq: int, data: bytes) -> bool:
+    def _create(self, seq: int, data: bytes) -> bool:
         """Write a file under this number; False if another writer has taken the number."""
-        draft = self.folder / f".{seq:012d}.{uuid.uuid4().hex}.draft"
         try:
-            try:
-                write_new(draft, data, durable=True)
-                # Renaming would replace a file that a reader may have read already.
-                os.link(draft, self.path(seq), follow_symlinks=False)
-            except (FileExistsError, FileNotFoundError):  # the other writer may have swept our draft away
+            if not create(self.path(seq), data):
                 return False
-            finally:
-                draft.unlink(missing_ok=True)
             self._sweep(seq)
-            sync(self.folder)
         except OSError as error:
-            if error.errno in _UNLINKABLE:
-                raise UserError(
-                    "its file system has no hard links, which exchanges need",
-                    where=str(self.folder),
-                    remedy="name a folder on a local disk",
-                ) from error
             raise failed(self.path(seq), error) from error
         return True
 
     def _sweep(self, upto: int) -> None:
         """Remove the drafts that killed writers have left: their numbers are taken."""
+        if isinstance(self.folder, RemotePath):  # it has none
+            return
         for path in self.folder.iterdir():
             if (found := _DRAFT.fullmatch(path.name)) and int(found[1]) <= upto:
                 path.unlink(missing_ok=True)
@@ -139,8 +123,9 @@ class FileExchange:
         # The newest file is never removed. A reader that has read further has read a file that is gone.
         for seq in range(after + 1, newest + 1) if newest >= after else [after]:
             # A listing made while files appear can have a later file and lack an earlier one.
-            if seq not in there and not os.path.lexists(self.path(seq)):
-                raise UserError("is missing", where=str(self.path(seq)), remedy=NEW_FOLDER)
+            path = self.path(seq)
+            if seq not in there and not path.exists() and not path.is_symlink():
+                raise UserError("is missing", where=str(path), remedy=NEW_FOLDER)
         return list(range(after + 1, newest + 1))
 
     def _numbers(self) -> list[int]:
@@ -179,7 +164,7 @@ class FileExchanges:
 
     def __init__(
         self,
-        root: Path,
+        root: Location,
         run: str,
         links: Mapping[str, Link] | None = None,
         clock: Callable[[], float] = time.time,

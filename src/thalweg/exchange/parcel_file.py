@@ -19,11 +19,11 @@ import stat
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from thalweg.errors import UserError
 from thalweg.exchange.disk import damaged, failed
+from thalweg.storage import Location, RemoteFile, RemotePath
 from thalweg.wire import varints
 from thalweg.wire.parcel import Kind, Parcel
 from thalweg.wire.varints import Reader
@@ -182,13 +182,13 @@ def _parsed(header: Reader, run: str, edge: Edge, length: int, checksum: int) ->
     return Header(label, moment / 1e6, tuple(parcels), tuple(sizes), length, checksum)
 
 
-def read_header(path: Path, run: str, edge: Edge, seq: int) -> Header:
+def read_header(path: Location, run: str, edge: Edge, seq: int) -> Header:
     """The header of a file, checked. The body is not read."""
     with _Open(path) as file:
         return file.header(run, edge, seq)
 
 
-def read_parcels(path: Path, run: str, edge: Edge, seq: int) -> tuple[Header, list[Parcel]]:
+def read_parcels(path: Location, run: str, edge: Edge, seq: int) -> tuple[Header, list[Parcel]]:
     """The header and the parcels of a file, checked to the last byte."""
     with _Open(path) as file:
         header = file.header(run, edge, seq)
@@ -208,9 +208,14 @@ def read_parcels(path: Path, run: str, edge: Edge, seq: int) -> tuple[Header, li
 class _Open:
     """A file of parcels that is being read. Errors name the file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Location) -> None:
         self.path = path
+        self.file: IO[bytes] | RemoteFile
         try:
+            if isinstance(path, RemotePath):
+                self.file = path.open()
+                self.size = self.file.size
+                return
             # A link could lead anywhere, and a pipe would block.
             handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:

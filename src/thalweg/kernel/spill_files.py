@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import zlib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from thalweg.errors import UserError
+from thalweg.storage import Location, RemotePath
 
 
 class Spilled(NamedTuple):
@@ -29,7 +29,7 @@ class Spilled(NamedTuple):
 class SpillFolder:
     """A folder of spilled files, made when the first one is written."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Location) -> None:
         self.root = root
 
     def write(self, name: str, batch: pa.RecordBatch) -> Spilled:
@@ -89,7 +89,7 @@ class SpillFolder:
         return {p.name for p in self.root.iterdir()} if self.root.is_dir() else set()
 
 
-def _bad(path: Path, what: str) -> UserError:
+def _bad(path: Location, what: str) -> UserError:
     return UserError(
         f"a file with tuples of a window {what}",
         where=str(path),
@@ -97,6 +97,9 @@ def _bad(path: Path, what: str) -> UserError:
     )
 
 
-def _write(path: Path, data: memoryview) -> None:
+def _write(path: Location, data: memoryview) -> None:
+    if isinstance(path, RemotePath):
+        path.write_bytes(bytes(data))
+        return
     with path.open("wb") as out:
         out.write(data)

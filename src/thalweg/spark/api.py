@@ -14,6 +14,7 @@ from pyspark.sql import types as t
 
 from thalweg.catalog.model import TIMELESS
 from thalweg.errors import UserError
+from thalweg.files import unusable
 from thalweg.plan.gathered import gathered
 from thalweg.query import parse
 from thalweg.query.model import RESULT_TIME, Equality, Expr, Input, Output, Query, Window, WindowKind
@@ -24,6 +25,7 @@ from thalweg.spark.session import prepare, quiet_workers
 from thalweg.spark.streams import at_once, with_time
 from thalweg.spark.typing import stream_info, typed_query
 from thalweg.spark.worker import forget_at_exit
+from thalweg.storage import Location, location
 from thalweg.units import AT_ITS_END, parse_duration, parse_size
 
 _joins = itertools.count(1)
@@ -132,7 +134,7 @@ def sql(
     return _run(used, parsed, times, latenesses, late, memory, orders)
 
 
-def _memory(budget: object, spill: object, where: str) -> tuple[int, Path] | None:
+def _memory(budget: object, spill: object, where: str) -> tuple[int, Location] | None:
     if budget is None and spill is None:
         return None
     if spill is not None and not isinstance(spill, str | Path):
@@ -143,7 +145,7 @@ def _memory(budget: object, spill: object, where: str) -> tuple[int, Path] | Non
             where=where,
             remedy="give a size, such as '500 MB', and a folder for what there is no room for",
         )
-    return parse_size(budget, where=f"{where}, memory_budget"), Path(spill).absolute()
+    return parse_size(budget, where=f"{where}, memory_budget"), _kept(spill)
 
 
 def _run(
@@ -152,7 +154,7 @@ def _run(
     times: Mapping[str, str],
     lateness: Mapping[str, object],
     late: str | Path | None,
-    memory: tuple[int, Path] | None,
+    memory: tuple[int, Location] | None,
     orders: Mapping[str, Sequence[str]] | None = None,
 ) -> DataFrame:
     if not isinstance(late, str | Path | None):
@@ -200,7 +202,7 @@ def _run(
     output = result_rows(made.results, schemas, packed=not live)
     hosting = replace(
         fixed(made),
-        late=None if late is None else LateFiles(Path(late).absolute(), schemas),
+        late=None if late is None else LateFiles(_kept(late), schemas),
         spill=None if memory is None else str(memory[1]),
     )
     if not live:
@@ -209,6 +211,16 @@ def _run(
     with quiet_workers(spark):
         found = flow(made, streams, hosting, output).observe(_metrics_name(), reports())
         return results(found, made.results[0], 0, output)
+
+
+def _kept(path: str | Path) -> Location:
+    """Where workers keep tuples. A store that can't be reached is told now, not by the first of them."""
+    found = location(path).absolute()
+    try:
+        found.exists()
+    except OSError as error:
+        raise unusable(found, error) from error
+    return found
 
 
 def _metrics_name() -> str:

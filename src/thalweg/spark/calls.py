@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -26,6 +25,7 @@ from thalweg.spark.program_files import Programs, batch_number
 from thalweg.spark.results import Outgoing
 from thalweg.spark.rows import ARROW, frame, parse, record_batch
 from thalweg.spark.worker import Caches, caches, settle
+from thalweg.storage import location
 from thalweg.wire.message import Message, merge
 from thalweg.wire.parcel import Kind, Parcel
 
@@ -110,7 +110,7 @@ def _bucket(hosting: Hosting, group: int, store: Store, kept: Caches) -> Bucket:
         context = TaskContext.get()
         query = context and context.getLocalProperty("sql.streaming.queryId")
         assert hosting.spill is not None
-        return SpillFolder(Path(hosting.spill) / (query or "query") / f"{group}" / operator)
+        return SpillFolder(location(hosting.spill) / (query or "query") / f"{group}" / operator)
 
     return Bucket(store, partial(kept.of, group), None if hosting.spill is None else folder)
 
@@ -137,7 +137,7 @@ def _called(
             drafts = []
             for target, parcels in sent.items():
                 assert hosting.exchange is not None
-                folder = Drafts(Path(hosting.exchange), hosting.job)
+                folder = Drafts(location(hosting.exchange), hosting.job)
                 drafts.append(folder.write(Edge(site, target), batch, str(group), parcels))
             yield replace(out, drafts=drafts, unshared=int(any(one.unshared for one in used)))
         else:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import types as t
 
 from thalweg.compile.query_fields import field_of
+from thalweg.files import whole
 from thalweg.kernel.columns import decode
 from thalweg.operators.spec import REASON
 from thalweg.spark.program_files import batch_number
 from thalweg.spark.typing import arrow_schema
+from thalweg.storage import Location, location
 
 WHY = "_late_reason"
 """A further column of the files of a stream with encoded values."""
@@ -23,7 +23,7 @@ WHY = "_late_reason"
 class LateFiles:
     """Where late tuples of each stream go."""
 
-    def __init__(self, folder: Path, schemas: Mapping[str, t.StructType]) -> None:
+    def __init__(self, folder: Location, schemas: Mapping[str, t.StructType]) -> None:
         self._folder = str(folder)
         self._schemas = {name: arrow_schema(schema) for name, schema in schemas.items()}
 
@@ -34,8 +34,7 @@ class LateFiles:
         table = pa.Table.from_arrays(arrays, schema=schema)
         if REASON in batch.schema.names:
             table = table.append_column(WHY, batch.column(REASON))
-        folder = Path(self._folder) / stream
+        folder = location(self._folder) / stream
         folder.mkdir(parents=True, exist_ok=True)
-        draft = folder / f".{uuid.uuid4().hex}"
-        pq.write_table(table, draft)
-        draft.replace(folder / f"{batch_number():09d}-{group:04d}-{part:04d}.parquet")
+        with whole(folder / f"{batch_number():09d}-{group:04d}-{part:04d}.parquet") as draft:
+            pq.write_table(table, draft)

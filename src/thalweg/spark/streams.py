@@ -26,6 +26,7 @@ from thalweg.spark.error_messages import in_our_words, reason
 from thalweg.spark.once import ONE, Once
 from thalweg.spark.session import session
 from thalweg.spark.typing import stream_info
+from thalweg.storage import folder, scheme_of
 from thalweg.units import BEFORE_ALL
 
 _ANY_AGE = "36500d"
@@ -126,9 +127,12 @@ def check_names(stream: Stream) -> None:
 def _files(stream: Stream) -> list[Path]:
     """The files of a source that is a local folder."""
     path = next((v for k, v in stream.source.options.items() if k.lower() == "path"), "")
-    if stream.source.format.lower() not in _FILES or "://" in path or not Path(path).is_dir():
+    if stream.source.format.lower() not in _FILES or scheme_of(path) not in ("", "file"):
         return []
-    return [f for f in sorted(Path(path).iterdir()) if f.name[0] not in "._" and f.is_file()]
+    root = folder(path)
+    if not root.is_dir():
+        return []
+    return [f for f in sorted(root.iterdir()) if f.name[0] not in "._" and f.is_file()]
 
 
 def read_table(stream: Stream, every: Iterable[Stream]) -> pa.Table:
