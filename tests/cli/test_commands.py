@@ -29,7 +29,8 @@ def test_plan_as_json_has_the_shape_that_is_promised(folder, thalweg):
     assert list(plan) == ["objective", "total", "queries"]
     (query,) = plan["queries"]
     assert list(query) == [
-        *("query", "planner", "cost", "marginal_cost", "searched", "elapsed_ms", "assumed", "deployment"),
+        *("query", "planner", "cost", "marginal_cost", "searched", "elapsed_ms", "assumed", "warnings"),
+        "deployment",
     ]
     assert query["query"] == "q"
     assert list(query["deployment"]) == ["operators", "edges"]
@@ -94,7 +95,8 @@ def test_wrong_input_is_one_message_and_status_2(folder, thalweg, arguments, mes
 
 
 NAMES = [
-    *("auto", "local", "simple", "streamjoinopt", "exhaustive", "top-down", "bottom-up", "npc", "optimal"),
+    *("auto", "local", "simple", "streamjoinopt", "exhaustive", "top-down", "bottom-up", "npc"),
+    *("plan-then-deploy", "in-network", "relaxation", "optimal"),
     *("pmjoin", "pmjoin-optimal"),
     *("linear-greedy", "semijoin-greedy", "semijoin-exhaustive", "linear-optimal"),
 ]

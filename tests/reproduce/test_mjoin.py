@@ -188,7 +188,7 @@ def test_json_is_one_object_and_nothing_else(tmp_path, capsys):
     assert {"claim", "measured", "holds", "why"} == set(told["claims"][0])
     assert told["plans"][0]["hashes"] == 185_000 * 0.05
     assert [path for path in told["files"] if not (tmp_path / path).is_file()] == []
-    assert "mjoin-table1: " in printed.err
+    assert "mjoin-table1 (1 of 1): " in printed.err
 
 
 def test_claims_are_printed_with_what_was_measured(tmp_path, capsys):

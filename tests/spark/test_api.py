@@ -220,7 +220,20 @@ def test_late_tuples_are_kept_with_all_columns_and_counted(spark, tmp_path):
     assert sum(r.get("late", {}).get("b", 0) for r in said) == 0
     assert sum(r.get("read", {}).get("a", 0) for r in said) == 9
     assert max(r.get("newest", {}).get("a", 0) for r in said) == 120 * SECOND
-    assert all(r.keys() <= {"read", "late", "newest", "state_rows", "state_bytes"} for r in said)
+    told = {
+        "read",
+        "late",
+        "reasons",
+        "newest",
+        "state_rows",
+        "state_bytes",
+        "work",
+        "moments",
+        "probed",
+        "updated",
+    }
+    assert all(r.keys() <= told for r in said)
+    assert sum(r.get("reasons", {}).get("a", {}).get("late", 0) for r in said) == 3
 
 
 def test_late_tuples_are_counted_where_they_are_not_kept(spark, tmp_path):

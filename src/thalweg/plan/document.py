@@ -39,8 +39,9 @@ class PlannedQuery:
     warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        told = {"warnings": [], **{k: v for k, v in encode(self).items() if k != "text"}}
-        return {**told, "deployment": self.deployment.to_json()}
+        own = ("text", "warnings", "deployment")
+        told = {k: v for k, v in encode(self).items() if k not in own}
+        return {**told, "warnings": list(self.warnings), "deployment": self.deployment.to_json()}
 
 
 @dataclass(frozen=True)
