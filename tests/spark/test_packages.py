@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyspark
 import pytest
 
-from thalweg.catalog.model import Source, Stream
+from thalweg.catalog.model import Destination, Source, Stream
 from thalweg.errors import UserError
 from thalweg.spark import packages
 
@@ -30,6 +30,8 @@ def test_a_package_for_each_format_that_needs_one():
     assert packages.conf([stream("Kafka", "json"), stream("kafka")]) == {"spark.jars.packages": KAFKA}
     assert packages.conf([stream("kafka", "avro")]) == {"spark.jars.packages": f"{AVRO},{KAFKA}"}
     assert packages.conf([stream("avro")]) == {"spark.jars.packages": AVRO}
+    sink = Destination(format="kafka", value="avro")
+    assert packages.conf([stream("parquet")], [sink]) == {"spark.jars.packages": f"{AVRO},{KAFKA}"}
 
 
 def test_what_the_user_names_stays(monkeypatch, tmp_path):

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from thalweg.catalog.destinations import read_sinks
 from thalweg.catalog.document import Place, read
 from thalweg.catalog.model import Catalog, Costs, JoinSelectivity, Link, Links, Site, Source, Stats, Stream
+from thalweg.catalog.options import read_options
 from thalweg.catalog.types import SparkType, parse_type
 from thalweg.names import NAMING, is_name
 from thalweg.units import parse_duration
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _LINK = ("latency_ms", "mbps", "usd_per_gb")
 _STREAM = (
     *("site", "time", "time_unit", "time_format", "order", "lateness", "idle", "max_ahead"),
@@ -47,14 +47,16 @@ def load(path: str | os.PathLike[str]) -> Catalog:
     file = Path(path)
     document = read(file, str(path))
     top = document.mapping(
-        ("sites", "links", "streams", "tables", "joins", "costs"), required=("sites", "streams")
+        ("sites", "links", "streams", "tables", "sinks", "joins", "costs"), required=("sites", "streams")
     )
     sites = _sites(top["sites"])
-    streams = _streams(top["streams"], top.get("tables"), sites, file.absolute().parent)
+    folder = file.absolute().parent
+    streams = _streams(top["streams"], top.get("tables"), sites, folder)
     return Catalog(
         path=str(file.absolute()),
         sites=sites,
         streams=streams,
+        sinks=read_sinks(top["sinks"], folder) if "sinks" in top else {},
         links=_links(top["links"], sites) if "links" in top else Links(),
         joins=_joins(top["joins"], streams) if "joins" in top else (),
         costs=_costs(top["costs"]) if "costs" in top else Costs(),
@@ -275,7 +277,7 @@ def _source(place: Place, types: Mapping[str, SparkType], folder: Path) -> Sourc
     }
     return Source(
         format=keys["format"].text().strip(),
-        options=_options(keys["options"], folder) if "options" in keys else {},
+        options=read_options(keys["options"], folder) if "options" in keys else {},
         value=value,
         value_options=_value_options(value, place, keys, folder),
         columns=columns,
@@ -285,7 +287,7 @@ def _source(place: Place, types: Mapping[str, SparkType], folder: Path) -> Sourc
 def _value_options(
     value: str | None, place: Place, keys: Mapping[str, Place], folder: Path
 ) -> dict[str, str]:
-    given = _options(keys["value_options"], folder) if "value_options" in keys else {}
+    given = read_options(keys["value_options"], folder) if "value_options" in keys else {}
     for name in _ENCODINGS.get(value or "", ()):
         if name not in given:
             example = {"schema": "packets.avsc", "descriptor": "packets.desc", "message": "Packet"}[name]
@@ -295,39 +297,6 @@ def _value_options(
         if name in _FILE_OPTIONS:
             given[name] = str(folder / given[name])
     return given
-
-
-def _options(place: Place, folder: Path) -> dict[str, str]:
-    options: dict[str, str] = {}
-    seen: set[str] = set()
-    for name, entry in place.mapping().items():
-        if name.lower() in seen:
-            raise entry.error(f"the option {name!r} is here twice", "Spark ignores the case of options")
-        seen.add(name.lower())
-        if name.lower() == "path":
-            options[name] = _path(entry, folder)
-        else:
-            value = entry.scalar()
-            options[name] = str(value).lower() if isinstance(value, int) else entry.raw()
-    return options
-
-
-def _path(place: Place, folder: Path) -> str:
-    """One path or glob, or a list of them, which becomes one glob: /data/{a,b}."""
-    if not place.is_list:
-        text = place.raw()
-        if not text.strip():
-            raise place.error("the path is empty")
-        return text if _SCHEME.match(text) else os.path.join(folder, text)  # noqa: PTH118 - keeps a final /
-    paths = [_path(item, folder) for item in place.items()]
-    if not paths:
-        raise place.error("the list of paths is empty")
-    if len(paths) == 1:
-        return paths[0]
-    if any(_SCHEME.match(p) or set(p) & set("{},") for p in paths):
-        raise place.error("a list holds plain paths", "for URIs write one path with a glob")
-    root = os.path.commonpath([Path(p).parent for p in paths])
-    return f"{root.rstrip('/')}/{{{','.join(os.path.relpath(p, root) for p in paths)}}}"
 
 
 def read_stats(keys: Mapping[str, Place], types: Mapping[str, SparkType]) -> Stats:

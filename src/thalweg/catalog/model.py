@@ -13,6 +13,9 @@ Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 PositiveAmount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Microseconds = Annotated[int, Field(ge=0)]
 
+PARQUET = "parquet"
+"""The format of the result files in a run's own folder, which `thalweg verify` reads."""
+
 
 TIMELESS = "#time"
 """The time column that a table gets; nobody reads it."""
@@ -159,6 +162,25 @@ class Stream(_Model):
         )
 
 
+class Destination(_Model):
+    """Where results of a query go: a batch writer of Spark, or a format that Thalweg knows more of.
+
+    `value` says how a record's value is encoded, `key` are the columns of its key. `where` is its place in
+    the catalog.
+    """
+
+    format: str
+    options: Mapping[str, str] = {}
+    value: Literal["json", "avro"] | None = None
+    value_options: Mapping[str, str] = {}
+    key: tuple[str, ...] = ()
+    where: str = ""
+
+    def option(self, name: str) -> str | None:
+        """An option, whatever its case."""
+        return next((value for key, value in self.options.items() if key.lower() == name.lower()), None)
+
+
 class JoinSelectivity(_Model):
     """The share of all pairs of two streams' tuples that match on two columns, each (stream, column)."""
 
@@ -183,6 +205,8 @@ class Catalog(_Model):
     path: str
     sites: Mapping[str, Site]
     streams: Mapping[str, Stream]
+    sinks: Mapping[str, tuple[Destination, ...]] = {}
+    """Where the results of a query go, by its name; those of others go to parquet files."""
     links: Links = Links()
     joins: tuple[JoinSelectivity, ...] = ()
     costs: Costs = Costs()
@@ -196,6 +220,10 @@ class Catalog(_Model):
             if stream not in self.streams or column not in self.streams[stream].columns:
                 raise ValueError(f"there is no column {stream}.{column}")
         return self
+
+    def destinations(self, query: str) -> tuple[Destination, ...]:
+        """Where the results of a query go."""
+        return self.sinks.get(query, (Destination(format=PARQUET),))
 
     @property
     def schemas(self) -> dict[str, Mapping[str, str]]:

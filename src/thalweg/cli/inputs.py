@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from thalweg.errors import UserError
+from thalweg.names import suggestion
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,6 +45,19 @@ def read_queries(paths: Sequence[Path], catalog: Catalog) -> tuple[Query, ...]:
             raise UserError(f"two queries are named {path.stem!r}: {named[path.stem]} and {path}")
         named[path.stem] = path
     return tuple(_read_query(path, catalog) for path in paths)
+
+
+def check_sinks(catalog: Catalog, paths: Sequence[Path]) -> None:
+    """Refuses sinks of a query that is neither among these nor in a file beside them or the catalog."""
+    names = {path.stem for path in paths}
+    folders = {Path(catalog.path).parent, *(path.absolute().parent for path in paths)}
+    for query, to in catalog.sinks.items():
+        if query not in names and not any((folder / f"{query}.sql").is_file() for folder in folders):
+            raise UserError(
+                f"sinks of an unknown query {query!r}",
+                where=to[0].where,
+                remedy=f"{suggestion(query, sorted(names))}; a query's name is its file's name without .sql",
+            )
 
 
 def _read_query(path: Path, catalog: Catalog) -> Query:

@@ -95,7 +95,7 @@ def run(
 ) -> None:
     """Run queries on Spark. Running again with the same folder resumes the run."""
     from thalweg.adapt.decide import check_for_nodes
-    from thalweg.cli.inputs import print_json, read_catalog, read_queries, take_plan
+    from thalweg.cli.inputs import check_sinks, print_json, read_catalog, read_queries, take_plan
     from thalweg.cli.progress import reporter
     from thalweg.plan.operators import Join
     from thalweg.plan.options import RunOptions
@@ -107,6 +107,7 @@ def run(
         raise UserError("--plan can't be combined with planning options", remedy="leave them out")
     read = read_catalog(catalog)
     parsed = read_queries(queries, read)
+    check_sinks(read, queries)
     fixed = next((q for q in parsed if q.outer or q.groups), None)
     if fixed is not None and adapt not in (None, Adapt.OFF):
         raise UserError(

@@ -48,6 +48,8 @@ def _is_unfinished(out: Path) -> bool:
 
 
 def _show(verdict: Verdict) -> None:
+    if verdict.left_out:
+        typer.echo(f"left out, as DuckDB can't compute it: {', '.join(verdict.left_out)}")
     if verdict.same:
         typer.echo(f"same: {verdict.found:,} results, as expected")
         return

@@ -9,11 +9,11 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thalweg.catalog.model import Catalog
+from thalweg.catalog.model import PARQUET, Catalog
 from thalweg.errors import UserError
 from thalweg.oracle.inputs import ReadStatic, create_relation, first_line, parquet_files, quoted, scan
 from thalweg.oracle.statement import duplicates_sql, expected_sql, relation_names, types_of
@@ -40,15 +40,21 @@ class Verdict:
     missing: int
     extra: int
     examples: list[dict[str, Any]]
+    left_out: tuple[str, ...] = ()
+    """Columns that were not compared, as DuckDB can't compute them."""
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        found = asdict(self)
+        if not self.left_out:
+            del found["left_out"]
+        return found
 
 
 def verify(
     query: Query, catalog: Catalog, out_dir: Path, *, read_static: ReadStatic | None = None
 ) -> Verdict:
     """Compares the results of a run under `out_dir` with the query recomputed over the same sources."""
+    _refuse_without_files(query, catalog)
     folder = out_dir / "results" / query.name
     files = parquet_files(folder)
     if not files:
@@ -59,6 +65,18 @@ def verify(
     with connect() as con:
         load(con, query, catalog, out_dir=out_dir, read_static=read_static)
         return _compare(con, query, catalog, files)
+
+
+def _refuse_without_files(query: Query, catalog: Catalog) -> None:
+    """Result files are all that can be compared; other sinks may hold more than the results of one run."""
+    to = catalog.destinations(query.name)
+    if all(one.format != PARQUET for one in to):
+        raise UserError(
+            f"the results of query {query.name!r} go to {', '.join(one.format for one in to)} alone, which "
+            "can't be compared",
+            where=to[0].where,
+            remedy="before a run, add `- {format: parquet}` to the sinks of the query",
+        )
 
 
 @contextmanager
@@ -155,12 +173,15 @@ def _compare(
         (found,) = con.execute(f"SELECT count(*) FROM {source}").fetchone() or (0,)
     except duckdb.Error as error:
         raise UserError(f"the results of query {query.name!r} can't be read: {first_line(error)}") from error
-    names = [o.name for o in query.outputs]
-    if [row[0] for row in described] != names:
+    every = [o.name for o in query.outputs]
+    if [row[0] for row in described] != every:
         raise UserError(
             f"the results of query {query.name!r} have the columns {', '.join(row[0] for row in described)}",
-            remedy=f"the query gives {', '.join(names)}: they come from another query",
+            remedy=f"the query gives {', '.join(every)}: they come from another query",
         )
+    query, left_out = _comparable(query, catalog)
+    names = [o.name for o in query.outputs]
+    described = [row for row in described if row[0] not in left_out]
     expected = expected_sql(query, catalog)
     try:
         given = con.execute(f"DESCRIBE {expected}").fetchall()
@@ -195,7 +216,21 @@ def _compare(
         *_examples(con, names, columns, "extra", "times < 0"),
     ]
     missing, extra = int(missing), int(extra)
-    return Verdict(missing == extra == 0, found + missing - extra, found, missing, extra, examples)
+    return Verdict(missing == extra == 0, found + missing - extra, found, missing, extra, examples, left_out)
+
+
+def _comparable(query: Query, catalog: Catalog) -> tuple[Query, tuple[str, ...]]:
+    """The query without the results' id, where that is made of values whose text DuckDB has otherwise."""
+    types = types_of(query, catalog)
+    ids = [o for o in query.outputs if o.is_id]
+    kept = [o for o in query.outputs if not o.is_id]
+    if not ids or not kept:
+        return query, ()
+    try:
+        translate(ids[0].expr, types, {alias: alias for alias in types})
+    except UserError:
+        return replace(query, outputs=tuple(kept)), tuple(o.name for o in ids)
+    return query, ()
 
 
 def _settle(con: duckdb.DuckDBPyConnection, columns: list[str], near: list[str]) -> None:

@@ -55,6 +55,12 @@ _FLOAT_TEXT = (
     "WHEN :x = 0 OR (abs(:x) >= 0.001 AND abs(:x) < 10000000) THEN CAST(:x AS VARCHAR) "
     "ELSE error('a number is too large or too small to be written out as Spark does') END"
 )
+# Java's text of a double's bits, which DuckDB writes a little shorter.
+_HEX_FLOAT = (
+    "CASE WHEN isnan(:x) THEN 'NaN' "
+    "WHEN isinf(:x) THEN CASE WHEN :x > 0 THEN 'Infinity' ELSE '-Infinity' END "
+    r"ELSE regexp_replace(replace(printf('%a', :x), 'p+', 'p'), '^(-?0x[01])p', '\1.0p') END"
+)
 _NAMED = {
     "pmod": "(((:x % :y) + :y) % :y)",
     "timestamp_micros": _OF_MICROS,
@@ -209,7 +215,9 @@ def _as_text(node: exp.Expression) -> None:
         _put(node, "CAST(:x AS TIMESTAMP)", x=node)
     elif _is(node, {_DATA.Type.BINARY, _DATA.Type.VARBINARY}):
         _put(node, "DECODE(:x)", x=node)
-    elif _is(node, {*_DATA.NESTED_TYPES, _DATA.Type.INTERVAL}):
+    elif _is(node, {*_DATA.NESTED_TYPES, _DATA.Type.INTERVAL}) or (
+        node.type is not None and isinstance(node.type.this, exp.Interval)
+    ):
         raise _RefusedError("its text is written differently")
 
 
@@ -322,6 +330,18 @@ def _trunc(node: exp.DateTrunc) -> None:
     _put(node, "CAST(:x AS DATE)", x=node)
 
 
+def _format(node: exp.Format) -> None:
+    """Only the form of a number's bits is the same in both; it is what `result_id` asks for."""
+    if node.this.name != "%a" or len(node.expressions) != 1 or not _is(node.expressions[0], _FLOATS):
+        raise _RefusedError("there is no format_string() with the same meaning")
+    _put(node, _HEX_FLOAT, x=node.expressions[0])
+
+
+def _json(node: exp.JSONFormat) -> None:
+    if node.args.get("options") is not None:
+        raise _RefusedError("there is no to_json() with the same options")
+
+
 def _of_text(node: exp.Expression) -> None:
     if not _is(node.this, _DATA.TEXT_TYPES):
         raise _RefusedError(f"{node.key}() is known for strings only")
@@ -354,6 +374,8 @@ def _like(node: exp.Like) -> None:
 _RULES: Mapping[type[exp.Expression], Callable[..., None]] = {
     exp.Extract: lambda node: _put(node.expression, "CAST(:x AS TIMESTAMP)", x=node.expression),
     exp.DayOfWeek: lambda node: _put(node, "(dayofweek(:x) + 1)", x=node.this),
+    exp.Format: _format,
+    exp.JSONFormat: _json,
     exp.IsNan: lambda node: _put(node, "COALESCE(isnan(:x), FALSE)", x=node.this),
     exp.Ln: _domain(":x <= 0", "NULL"),
     exp.Round: _round,

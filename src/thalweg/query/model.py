@@ -244,11 +244,15 @@ class Outer:
 
 @dataclass(frozen=True)
 class Output:
-    """A column of the result; with an `aggregate`, that of the expression over a group of results."""
+    """A column of the result; with an `aggregate`, that of the expression over a group of results.
+
+    `is_id` says that it is the result's id.
+    """
 
     name: str
     expr: Expr
     aggregate: str = ""
+    is_id: bool = False
 
 
 AGGREGATES = ("count", "sum", "min", "max", "avg")
@@ -390,6 +394,11 @@ class Query:
         if self.groups is not None:
             return self.groups.size
         return min((i.window.slide for i in self.inputs if i.window.slide), default=None)
+
+    @property
+    def id_column(self) -> str | None:
+        """The output column with the result's id, if there is one."""
+        return next((o.name for o in self.outputs if o.is_id), None)
 
     def input(self, alias: str) -> Input:
         return self._by_alias[alias]

@@ -9,6 +9,7 @@ from thalweg.catalog.types import SparkType, parse_type
 from thalweg.errors import UserError
 from thalweg.names import suggestion
 from thalweg.query.model import RESULT_TIME, quoted
+from thalweg.query.result_id import RESULT_ID
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,11 @@ class Scope:
             raise UnresolvedError(
                 "result_time is known only when a result is complete", "use it in SELECT only"
             )
+        if first.lower() == RESULT_ID and not rest:
+            raise UnresolvedError(
+                "result_id is no part of an expression",
+                "select it as a column: result_id, or result_id AS name",
+            )
         if alias is not None:
             raise UnresolvedError(f"{first!r} is a stream, not a column", f"write {first}.column")
         if rest:
@@ -124,6 +130,10 @@ class Scope:
             else:
                 type_ = field_[1] if field_ else None
         return Resolved(found.alias, found.column, tuple(fields), type_)
+
+    def all(self) -> list[tuple[str, str, SparkType | None]]:
+        """All columns of all aliases, in order, with their types as far as they are known."""
+        return [(a, c, self._type(a, c)) for a, columns in self.columns.items() for c in columns]
 
     def _type(self, alias: str, column: str) -> SparkType | None:
         try:

@@ -18,6 +18,7 @@ from thalweg.query.lexer import Lexed
 from thalweg.query.model import Expr, Groups, Input, Outer, OuterKind, Output, Query
 from thalweg.query.names import Scope, UnresolvedError
 from thalweg.query.outer import outer_join, outer_order
+from thalweg.query.result_id import RESULT_ID, result_id
 from thalweg.query.statement import Span, Statement, StreamRef, read_statement
 from thalweg.query.windows import windows_of
 
@@ -251,6 +252,10 @@ def _item(lexed: Lexed, span: Span, scope: Scope, grouping: Grouping) -> list[Ou
         if (name := item.name if alias is None else alias.text) is None:
             raise _nameless(lexed, span)
         return [Output(name, item.expr, item.aggregate)]
+    word = lexed.tokens[span[0]]
+    if span[1] - span[0] == 1 and word.text.lower() == RESULT_ID and not scope.having(RESULT_ID):
+        own = result_id([(Expr.column(a, column), kind) for a, column, kind in scope.all()])
+        return [Output(RESULT_ID if alias is None else alias.text, own, is_id=True)]
     expression = read_expression(lexed, span, scope, output=True)
     if alias is not None:
         return [Output(alias.text, expression.expr)]

@@ -21,6 +21,7 @@ from thalweg.operators.program import format_of
 from thalweg.operators.state import FORMAT
 from thalweg.plan.options import Adapt, RunOptions
 from thalweg.processes import Process
+from thalweg.spark.result_files import DraftFiles
 from thalweg.spark.sinks.parquet import ParquetSink
 from thalweg.spark.tally import Tally
 
@@ -172,9 +173,13 @@ class Folder:
         for file in self.path.glob(f"late/*/{batch:09d}-*"):
             file.unlink()
 
-    def sink(self, query: str, *, merges: bool) -> ParquetSink:
-        """Where the results of a query go."""
-        return ParquetSink(self.path / "results" / query, self.own / "draft" / query, merges)
+    def drafts(self, query: str) -> DraftFiles:
+        """Where the results of a query are written first."""
+        return DraftFiles(self.own / "draft" / query)
+
+    def result_files(self, query: str, *, merges: bool) -> ParquetSink:
+        """The result files of a query."""
+        return ParquetSink(self.path / "results" / query, self.drafts(query).folder, merges)
 
     def metrics(self) -> dict[str, Any] | None:
         rows = dict.fromkeys(("input_rows", "output_rows", "late_rows"), dict)

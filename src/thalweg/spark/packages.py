@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyspark
 
-from thalweg.catalog.model import Source, Stream
+from thalweg.catalog.model import Destination, Source, Stream
 from thalweg.errors import UserError
 
 _SCALA = "2.13"
@@ -25,12 +25,13 @@ def package(format_: str) -> str | None:
     return name and f"org.apache.spark:{name}_{_SCALA}:{pyspark.__version__}"
 
 
-def conf(streams: Iterable[Stream]) -> dict[str, str]:
-    """The setting by which a session gets the packages of these streams; nothing where Spark has them.
+def conf(streams: Iterable[Stream], sinks: Iterable[Destination] = ()) -> dict[str, str]:
+    """The setting by which a session gets the packages of streams and sinks; nothing where Spark has them.
 
     What the user's own settings name stays: a package there stands, in whatever version.
     """
-    formats = {f.lower() for s in streams for f in (s.source.format, s.source.value) if f is not None}
+    named = [(s.source.format, s.source.value) for s in streams] + [(to.format, to.value) for to in sinks]
+    formats = {one.lower() for both in named for one in both if one is not None}
     known = _given()
     wanted = [
         found

@@ -58,6 +58,10 @@ class Recording:
         self._try(lambda: self.diary.say("info", text))
         self.reporter.message(text)
 
+    def show(self, text: str) -> None:
+        """Results that a sink shows: they are not what the run does, and are not written down."""
+        self.reporter.message(text)
+
     def warn(self, text: str) -> None:
         self._try(lambda: self.diary.say("warning", text))
         self.reporter.warn(text)

@@ -8,7 +8,7 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,10 +31,12 @@ from thalweg.spark.folder import Folder
 from thalweg.spark.late import LateFiles
 from thalweg.spark.plans import Plans, as_begun
 from thalweg.spark.recording import Recording
+from thalweg.spark.result_files import DraftFiles, Found, ResultFiles
 from thalweg.spark.results import ResultRows, reports, result_rows, results
 from thalweg.spark.session import has_ended, session
 from thalweg.spark.session import stop as stop_session
-from thalweg.spark.sinks.parquet import ResultFiles
+from thalweg.spark.sinks.delivery import Delivery
+from thalweg.spark.sinks.sink import Setting
 from thalweg.spark.streams import check_names, check_rows, empty_files, kept_schema, live
 from thalweg.spark.tally import Tally
 
@@ -123,7 +125,10 @@ def _on_spark(
 ) -> dict[str, Any]:
     reporter.starting()
     used = {i.stream for q in options.queries for i in q.inputs}
-    needed = packages.conf(options.catalog.streams[name] for name in sorted(used))
+    needed = packages.conf(
+        (options.catalog.streams[name] for name in sorted(used)),
+        (to for query in options.queries for to in options.catalog.destinations(query.name)),
+    )
     spark = session(options.master, folder.own / "spark.log", **needed)
     try:
         process = getattr(spark.sparkContext._gateway, "proc", None)
@@ -172,6 +177,8 @@ class _Run:
         self.late = LateFiles(self.folder.path / "late", self.schemas)
         self.adapting = self._adapting()
         self._prepare_output()
+        for line in (line for delivery in self.deliveries for line in delivery.describe()):
+            self.reporter.message(line)
         (self.folder.path / "late").mkdir(exist_ok=True)
         self.earlier_s = (self.folder.metrics() or {}).get("elapsed_s", 0.0)
         self._save(self.folder.tally(), complete=False)
@@ -221,12 +228,22 @@ class _Run:
 
     def _prepare_output(self) -> None:
         plans = self.host.results
-        self.sinks = [self.folder.sink(plan.query.name, merges=self.options.compact) for plan in plans]
+        drafts = [self.folder.drafts(plan.query.name) for plan in plans]
         as_rows = result_rows(plans, self.schemas)
-        self.output: ResultFiles | ResultRows = ResultFiles.of(plans, self.sinks, self.schemas) or as_rows
+        self.output: ResultFiles | ResultRows = ResultFiles.of(plans, drafts, self.schemas) or as_rows
         empty = self.spark.createDataFrame([], as_rows.schema)
-        for number, (plan, sink) in enumerate(zip(plans, self.sinks, strict=True)):
-            sink.prepare(results(empty, plan, number, as_rows))
+        self.deliveries = [
+            self._delivery(plan.query, drafts[number], results(empty, plan, number, as_rows))
+            for number, plan in enumerate(plans)
+        ]
+        for delivery in self.deliveries:
+            delivery.prepare()
+
+    def _delivery(self, query: Query, drafts: DraftFiles, empty: DataFrame) -> Delivery:
+        begun = self.folder.tally().batch >= 0
+        setting = Setting(self.spark, self.settled["run"], query, begun, self.reporter.show)
+        files = self.folder.result_files(query.name, merges=self.options.compact)
+        return Delivery.of(self.options.catalog.destinations(query.name), setting, drafts, files, empty)
 
     def _stream(self, frames: dict[str, DataFrame]) -> bool:
         """Run until the sources are exhausted; False when told to stop before."""
@@ -295,8 +312,8 @@ class _Run:
         """Publish one batch. A repeat after a crash comes with the same number and replaces what is there."""
         begun, delays = time.monotonic(), self.delays.begun(batch)
         self.folder.clear_late(batch)
-        for sink in self.sinks:
-            sink.clear(batch)
+        for delivery in self.deliveries:
+            delivery.clear(batch)
         report, written = self._written(flow, batch)
         flush(self.folder.own)  # what the batch has read and written, before another site can know of it
         sent = self.host.publish(batch, report)
@@ -311,32 +328,39 @@ class _Run:
         self.folder.save_tally(tally)
         if self.adapting is not None:
             self.adapting.after(batch, tally, report.sketches, delays)
-        for sink in self.sinks:
-            sink.tidy(batch)
+        for delivery in self.deliveries:
+            delivery.tidy(batch)
         seconds, program = time.monotonic() - begun, self.host.programs.at(batch)
         self.reporter.after(tally, report, program, seconds, delays, self._changes)
         self._report(tally, report, seconds)
 
     def _written(self, flow: DataFrame, batch: int) -> tuple[Report, dict[str, int]]:
         """Run a batch and write its results: the operators' report, and the number of results by query."""
-        names = [plan.query.name for plan in self.host.results]
-        active = self.host.programs.at(batch).queries
+        report, found = self._evaluated(flow, self.host.programs.at(batch).queries)
+        written = {}
+        for number, files in found.items():
+            name = self.host.results[number].query.name
+            written[name] = self.deliveries[number].write(files, batch)
+        return report, written
+
+    def _evaluated(self, flow: DataFrame, active: Collection[int]) -> tuple[Report, dict[int, Found]]:
+        """The operators' report, and the results of each query that the batch has, as files."""
         if isinstance(self.output, ResultFiles):
             report, drafts = self.output.collected(flow)
-            return report, {names[n]: self.sinks[n].publish(drafts[n], batch) for n in active}
+            return report, {number: drafts[number] for number in active}
         several = len(active) > 1
         if several:
             flow = flow.persist()
         watched = Observation("thalweg")
         observed = flow.observe(watched, reports())
-        written: dict[str, int] = {}
+        found: dict[int, Found] = {}
         for number in active:
             self.writing = number
-            rows = results(flow if written else observed, self.host.results[number], number, self.output)
-            written[names[number]] = self.sinks[number].write(rows, batch)
+            rows = results(flow if found else observed, self.host.results[number], number, self.output)
+            found[number] = self.deliveries[number].drafts.write(rows)
         if several:
             flow.unpersist()
-        return Report.sum(watched.get["reports"]), written
+        return Report.sum(watched.get["reports"]), found
 
     def _failing(self) -> str:
         """The query whose results were being written. The first one's writing does the work of all."""
