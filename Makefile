@@ -1,7 +1,7 @@
 # Each target is enough on a fresh checkout: what it needs is set up first. `make` alone lists them.
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help setup demo live test test-long test-page fuzz lint bench bench-peers clean
+.PHONY: help setup demo live test test-long test-page test-kafka fuzz lint bench bench-peers clean
 
 PYTHON := .venv/bin/python
 # What the planners measure of this machine stays in the checkout.
@@ -13,6 +13,7 @@ help:
 	@echo "make test         the tests that take minutes"
 	@echo "make test-long    all tests: many kills, large random sweeps"
 	@echo "make test-page    the live page in Chromium; as root it installs Debian's package if it is missing"
+	@echo "make test-kafka   tests with a Kafka broker, which Maven gets"
 	@echo "make fuzz         look for input that makes a reader fail, MINUTES=10 unless given"
 	@echo "make lint         the linters and the type checker"
 	@echo "make setup        only create .venv with what the others need"
@@ -44,6 +45,11 @@ PICTURES :=
 test-page: setup
 	@tools/chromium.sh
 	@THALWEG_PICTURES="$(PICTURES)" $(PYTHON) -m pytest -x tests/page/test_page.py
+
+# A broker and Spark's packages for it, on this machine; what Maven gets stays in .kafka.
+test-kafka: setup
+	@tools/kafka/broker.sh jars
+	@$(PYTHON) -m pytest -x -m kafka tests/kafka
 
 # Minutes of looking for input that makes a reader fail; what is found becomes a test.
 MINUTES := 10
