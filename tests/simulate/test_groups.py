@@ -90,13 +90,6 @@ def test_random_groups(seed: int) -> None:
     check(seed, "optimal", "abc" if seed % 3 else "ab")
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(10), *(pytest.param(n, marks=pytest.mark.long) for n in range(10, 100))]
-)
-def test_random_groups_of_an_outer_join(seed: int) -> None:
-    check(1000 + seed, "optimal", "abc" if seed % 3 else "ab", "LEFT")
-
-
 @pytest.mark.parametrize("name", [*TREES, *LINEAR])
 def test_groups_by_any_plan(name: str) -> None:
     check(7, name)

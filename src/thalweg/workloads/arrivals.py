@@ -13,7 +13,7 @@ def poisson(rng: np.random.Generator, rate: float, low_us: int, high_us: int) ->
 
     >>> found = poisson(np.random.default_rng(1), 100.0, 0, 10_000_000)
     >>> len(found), bool((np.diff(found) >= 0).all())
-    (1009, True)
+    (1001, True)
     """
     count = rng.poisson(rate * (high_us - low_us) / 1e6)
     return np.sort(rng.integers(low_us, high_us, count)) if high_us > low_us else np.zeros(0, np.int64)
