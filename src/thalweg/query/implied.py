@@ -43,6 +43,39 @@ def implied(given: Iterable[str], wanted: str) -> bool:
     return wanted in given or _follows(given, _parsed(wanted))
 
 
+def united(ours: frozenset[str], theirs: frozenset[str]) -> frozenset[str]:
+    """Filters that pass every tuple that either of two passes: nothing, or one OR of conjunctions.
+
+    An OR that gets a further side stays flat, however often that happens.
+
+    >>> sorted(united(frozenset(["x < 3 OR x > 9"]), frozenset(["y = 1", "x < 2 OR x > 5"])))
+    ['((x < 2 OR x > 5) AND y = 1) OR (x < 3) OR (x > 9)']
+    >>> sorted(united(frozenset(["(x > 3) OR (x < 1)"]), frozenset(["x > 2"])))
+    ['(x < 1) OR (x > 2)']
+    """
+    if all(implied(ours, f) for f in theirs):
+        return theirs
+    if not ours or not theirs:
+        return frozenset()
+    kept = [side for side in _sides(ours) if not all(implied(side, f) for f in theirs)]
+    texts = [" AND ".join(sorted(map(_grouped, side))) for side in (*kept, *_sides(theirs))]
+    return frozenset([" OR ".join(f"({text})" for text in sorted(set(texts)))])
+
+
+def _sides(filters: frozenset[str]) -> list[frozenset[str]]:
+    """Filters as alternatives: a tuple passes them if it passes all filters of one side."""
+    tree = _parsed(*filters).unnest() if len(filters) == 1 else None
+    if not isinstance(tree, exp.Or):
+        return [filters]
+    sides = (side.flatten() if isinstance(side, exp.And) else [side] for side in tree.flatten())
+    return [frozenset(part.sql("spark") for part in side) for side in sides]
+
+
+def _grouped(sql: str) -> str:
+    """A filter as a side of an AND."""
+    return f"({sql})" if isinstance(_parsed(sql), exp.Or) else sql
+
+
 def accepted(sql: str) -> tuple[str, list[Constant]] | None:
     """The column that a filter compares with constants by = or IN, and the values it lets pass.
 
@@ -56,13 +89,12 @@ def accepted(sql: str) -> tuple[str, list[Constant]] | None:
     return column, sorted(found.among, key=lambda v: (isinstance(v, str), v))
 
 
-def _follows(given: frozenset[str], wanted: exp.Expression) -> bool:
-    while isinstance(wanted, exp.Paren):
-        wanted = wanted.this
+def _follows(given: frozenset[str], wanted: exp.Expr) -> bool:
+    wanted = wanted.unnest()
     if isinstance(wanted, exp.Or):
-        return any(_follows(given, side) for side in (wanted.this, wanted.expression))
+        return any(_follows(given, side) for side in wanted.flatten())
     if isinstance(wanted, exp.And):
-        return all(_follows(given, side) for side in (wanted.this, wanted.expression))
+        return all(_follows(given, side) for side in wanted.flatten())
     if wanted.sql("spark") in given:
         return True
     weaker = _range(wanted)
@@ -111,9 +143,8 @@ def _range_of(sql: str) -> _Range | None:
     return _range(_parsed(sql))
 
 
-def _range(tree: exp.Expression) -> _Range | None:
-    while isinstance(tree, exp.Paren):
-        tree = tree.this
+def _range(tree: exp.Expr) -> _Range | None:
+    tree = tree.unnest()
     if isinstance(tree, exp.In) and tree.expressions:
         values = [_constant(v) for v in tree.expressions]
         if isinstance(tree.this, exp.Column) and None not in values:
@@ -138,7 +169,7 @@ def _range(tree: exp.Expression) -> _Range | None:
     return _Range(name, high=value, high_open=is_open)
 
 
-_COMPARED: dict[type[exp.Expression], tuple[bool, bool]] = {
+_COMPARED: dict[type[exp.Expr], tuple[bool, bool]] = {
     exp.EQ: (True, False),
     exp.GT: (True, True),
     exp.GTE: (True, False),
@@ -148,7 +179,7 @@ _COMPARED: dict[type[exp.Expression], tuple[bool, bool]] = {
 """Comparisons: whether they bound from below, and whether the bound itself is left out."""
 
 
-def _constant(tree: exp.Expression) -> Constant | None:
+def _constant(tree: exp.Expr) -> Constant | None:
     negative = isinstance(tree, exp.Neg)
     tree = tree.this if negative else tree
     if not isinstance(tree, exp.Literal):

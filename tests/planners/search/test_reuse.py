@@ -11,6 +11,7 @@ from thalweg.cost.price import price
 from thalweg.plan.deployment import Deployment
 from thalweg.plan.options import Objective, PlanOptions
 from thalweg.planners.table import Session, make_plan, planner
+from thalweg.query.implied import implied, united
 
 COLUMNS = {"k": "long", "v": "long", "w": "string"}
 
@@ -196,3 +197,20 @@ def test_optimal_is_exact_given_what_is_deployed(seed):
             price(enumerated.deployment, session.network, model)
         )
         session.deploy(asked, planner("optimal"))
+
+
+def test_a_filter_that_is_widened_by_a_hundred_queries_stays_readable():
+    """Each of them is one more side of an OR. Nested sides were too deep for the parser after 70 queries."""
+    filters = frozenset(["`f`.`v` = 0"])
+    for n in range(1, 100):
+        filters = united(filters, frozenset([f"`f`.`v` = {n}"]))
+    (widened,) = filters
+    assert implied(["`f`.`v` = 99"], widened)
+    assert not implied(["`f`.`v` = 100"], widened)
+
+
+def test_a_widened_filter_keeps_the_sides_of_an_or_together():
+    """Unbracketed, `v = 1 AND w = 2 OR w = 3` passed more than its query asked for."""
+    (widened,) = united(frozenset(["v = 0"]), frozenset(["v = 1", "w = 2 OR w = 3"]))
+    assert implied(["v = 1", "w = 3"], widened)
+    assert not implied(["v = 5", "w = 3"], widened)

@@ -15,7 +15,7 @@ from functools import cached_property
 
 from thalweg.cost.masks import members
 from thalweg.cost.rates import Rates
-from thalweg.query.implied import implied
+from thalweg.query.implied import implied, united
 from thalweg.query.model import Expr, Query, Window, WindowKind
 
 Columns = Mapping[str, frozenset[str]]
@@ -155,15 +155,6 @@ def widened(deployed: View, found: Gap) -> View:
         columns,
         deployed.times,
     )
-
-
-def united(ours: frozenset[str], theirs: frozenset[str]) -> frozenset[str]:
-    """Filters that pass every tuple that either of two passes."""
-    if all(implied(ours, f) for f in theirs):
-        return theirs
-    if not ours or not theirs:
-        return frozenset()
-    return frozenset([" OR ".join(f"({' AND '.join(sorted(side))})" for side in (ours, theirs))])
 
 
 def _same(deployed: Window, wanted: Window) -> bool:
