@@ -126,7 +126,9 @@ def test_duplicates(live, whole, tmp_path):
 @pytest.mark.long
 def test_batches(live, whole, tmp_path):
     names: dict[str, Any] = {"joined": live}
-    exec(block("Write each batch"), names)
+    # A path is relative to the folder in which the JVM was started, by whichever test came first.
+    text = block("Write each batch").replace('f"joined/', f'f"{tmp_path}/joined/')
+    exec(text.replace('"batches"', f'"{tmp_path}/batches"'), names)
     rows = pq.read_table(tmp_path / "joined")
     assert len(rows) == len(whole)
     assert len(set(rows["batch"].to_pylist())) > 2
