@@ -67,8 +67,11 @@ bench: setup
 	@$(PYTHON) -m thalweg bench join --workload all
 	@$(PYTHON) -m thalweg bench batch
 	@$(PYTHON) -m thalweg bench windows
+	@$(PYTHON) -m thalweg bench kinds
 	@$(PYTHON) -m thalweg bench planners
 	@$(PYTHON) -m thalweg bench sites
+	@$(PYTHON) -m thalweg bench page
+	@$(PYTHON) -m thalweg bench adapt
 	@$(PYTHON) -m thalweg bench memory
 	@$(PYTHON) -m thalweg bench simulate
 	@$(PYTHON) -m thalweg bench split

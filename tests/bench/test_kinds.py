@@ -6,12 +6,13 @@ import json
 
 import pytest
 
-from thalweg.bench.kinds import Kind, rows
+from thalweg.bench.kinds import OUTER, Kind, rows
 
 
 def test_the_table_has_ratios_to_the_first_kind():
-    found = [Kind("[RANGE 1 s]", [100.0, 200.0], 7), Kind("[TUMBLE 2 s]", [75.0, 75.0], 8)]
-    assert [row[2] for row in rows(found)] == ["1.00", "0.50"]
+    windows = [Kind("[RANGE 1 s]", [100.0, 200.0], [7]), Kind("[TUMBLE 2 s]", [75.0, 75.0], [8])]
+    joins = [Kind("JOIN", [10.0], [7]), Kind("LEFT JOIN", [8.0], [9])]
+    assert [row[2] for row in rows([windows, joins])] == ["1.00", "0.50", "1.00", "0.80"]
 
 
 @pytest.mark.long
@@ -20,5 +21,8 @@ def test_each_kind_is_measured(tmp_path, command):
     status, out, err = command("bench", "kinds", "--scale", "0.01", "--json", cwd=tmp_path, timeout=1200)
     assert status == 0, err
     found = json.loads(out)["kinds"]
-    assert len(found) == 3
-    assert all(k["results"] > 1000 and min(k["rows_per_s"]) > 0 for k in found)
+    assert len(found) == 5
+    assert all(min(k["results"]) > 1000 and min(k["rows_per_s"]) > 0 for k in found)
+    inner, left = (k["results"][0] for k in found[3:])
+    alone = left - inner  # tuples of the first stream without a partner
+    assert alone == pytest.approx(OUTER.scaled(0.01).tuples_per_stream / 2, rel=0.1)

@@ -16,6 +16,7 @@ from thalweg.bench import adapt as adapting
 from thalweg.bench import batch as batches
 from thalweg.bench import budget, growth, kernel, report
 from thalweg.bench import kinds as kinds_bench
+from thalweg.bench import page as page_bench
 from thalweg.bench import planners as planning
 from thalweg.bench import simulate as simulating
 from thalweg.bench import sites as sites_bench
@@ -238,14 +239,14 @@ def kinds(
     data: RunData = Path("benchmarks/data/kinds"),
     as_json: AsJson = False,
 ) -> None:
-    """Measure the throughput of each kind of window, with as many tuples alive."""
+    """Measure the throughput of each kind of window, with as many tuples alive, and of an outer join."""
     data.mkdir(parents=True, exist_ok=True)
-    found = kinds_bench.measure(data.absolute(), _progress, sites_bench.LARGE.scaled(scale))
+    found = kinds_bench.measure(data.absolute(), _progress, scale)
     rows = kinds_bench.rows(found)
     out.mkdir(parents=True, exist_ok=True)
     (out / "kinds.md").write_text(report.markdown(kinds_bench.COLUMNS, rows) + "\n")
     if as_json:
-        print(json.dumps({"kinds": [k.__dict__ for k in found]}))
+        print(json.dumps({"kinds": [k.__dict__ for kinds in found for k in kinds]}))
     else:
         _print(kinds_bench.COLUMNS, rows)
 
@@ -273,6 +274,26 @@ def adapt(
         print(json.dumps(told))
     else:
         _print(adapting.COLUMNS, rows)
+
+
+@app.command()
+def page(
+    *,
+    scale: Annotated[float, typer.Option(help="Shrink the data, for a quick look.")] = 1.0,
+    out: Out = Path("benchmarks/results"),
+    data: RunData = Path("benchmarks/data/page"),
+    as_json: AsJson = False,
+) -> None:
+    """Measure what an open page and metrics that are read every second cost a run."""
+    data.mkdir(parents=True, exist_ok=True)
+    found = page_bench.measure(data.absolute(), _progress, sites_bench.LARGE.scaled(scale))
+    rows = page_bench.rows(found)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "page.md").write_text(report.markdown(page_bench.COLUMNS, rows) + "\n")
+    if as_json:
+        print(json.dumps({**found.__dict__, "ratio": found.ratio}))
+    else:
+        _print(page_bench.COLUMNS, rows)
 
 
 @app.command()

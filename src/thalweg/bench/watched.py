@@ -6,6 +6,8 @@ import shutil
 import sys
 import time
 import uuid
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +54,12 @@ def watched(
     memory: Memory | None = None,
     adapt: Adapt = Adapt.OFF,
     window: str | None = None,
+    kind: str = "JOIN",
+    beside: Callable[[Path], AbstractContextManager[object]] = nullcontext,
 ) -> tuple[Watch, dict[str, Any]]:
     """Run a workload's join to its end; the streams are all at `one` site or at `three`.
 
-    All have the workload's window, or another one.
+    All have the workload's window, or another one. What is `beside` the run gets its folder.
     """
     from thalweg.spark.run import run
 
@@ -74,13 +78,16 @@ def watched(
     catalog = load(catalog_file)
     window = window or f"[RANGE {spec.window_us // 1000} MILLISECONDS]"
     columns = ", ".join(f"{a}.{c} AS {a}_{c}" for a in spec.aliases for c in ("ts", "k", "v"))
-    on = " AND ".join(f"{a} = {b}" for a, b in spec.equalities)
-    sql = f"SELECT {columns} FROM {', '.join(f'{a} {window}' for a in spec.aliases)} WHERE {on}"
+    first, *others = spec.aliases
+    equal = zip(others, spec.equalities, strict=True)
+    on = [f" {kind} {alias} {window} ON {left} = {right}" for alias, (left, right) in equal]
+    sql = f"SELECT {columns} FROM {first} {window}{''.join(on)}"
     query = parse(sql, name="q", schemas=catalog.schemas)
     plan = make_plan([query], catalog, PlanOptions(planner, Objective("bytes"), None, {}))
     out = home / f"out-{uuid.uuid4().hex}"  # Spark may still tidy up an earlier one's state
     watch = Watch()
-    metrics = run(RunOptions((query,), catalog, plan, out, once=True, memory=memory, adapt=adapt), watch)
+    with beside(out):
+        metrics = run(RunOptions((query,), catalog, plan, out, once=True, memory=memory, adapt=adapt), watch)
     watch.checksum = _checksum(out / "results" / "q")
     shutil.rmtree(out, ignore_errors=True)
     return watch, metrics
