@@ -1,7 +1,7 @@
 # Each target is enough on a fresh checkout: what it needs is set up first. `make` alone lists them.
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help setup demo live test test-long test-page test-kafka fuzz lint bench bench-peers clean
+.PHONY: help setup demo live test test-long test-page test-kafka fuzz lint docs bench bench-peers clean
 
 PYTHON := .venv/bin/python
 # What the planners measure of this machine stays in the checkout.
@@ -16,6 +16,7 @@ help:
 	@echo "make test-kafka   tests with a Kafka broker, which Maven gets"
 	@echo "make fuzz         look for input that makes a reader fail, MINUTES=10 unless given"
 	@echo "make lint         the linters and the type checker"
+	@echo "make docs         the documentation as a site, in build/site"
 	@echo "make setup        only create .venv with what the others need"
 	@echo "make bench        measure the join beside Spark's own cascade, and the planners"
 	@echo "make bench-peers  measure Flink and DuckDB on the same data"
@@ -62,6 +63,10 @@ lint: setup
 	@$(PYTHON) -m ruff format --check --quiet . \
 		|| { echo "lint: some files are not formatted; .venv/bin/ruff format does it" >&2; exit 1; }
 	@$(PYTHON) -m mypy
+
+docs: setup
+	@tools/docs.sh $(PYTHON) build/site
+	@echo "build/site/index.html"
 
 bench: setup
 	@$(PYTHON) -m thalweg bench join --workload all
