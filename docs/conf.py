@@ -1,8 +1,8 @@
 """How Sphinx makes a site of the documents: `make docs`.
 
-The source folder is the checkout, so links between the documents, the README and the examples lead to the same
-files in the site as in the repository. The documents are written for any reader of Markdown; what only the
-site needs is added here, while Sphinx reads them.
+The source folder is the checkout, so links between the documents, the README and the examples lead to the
+same files in the site as in the repository. The documents are written for any reader of Markdown; what only
+the site needs is added here, while Sphinx reads them.
 """
 
 from __future__ import annotations
