@@ -30,18 +30,18 @@ myst_heading_anchors = 6
 
 html_theme = "pydata_sphinx_theme"
 html_title = "Thalweg"
+templates_path = ["site/templates"]
 html_static_path = ["site/static"]
 html_css_files = ["site.css"]
 html_extra_path = ["site/index.html"]
 html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False
+html_sidebars = {"**": ["navigation.html"]}
 html_theme_options = {
     "logo": {"text": "Thalweg"},
-    "navbar_align": "left",
+    "navbar_center": [],
     "navbar_end": ["theme-switcher"],
-    "navigation_depth": 2,
-    "show_nav_level": 2,
     "show_toc_level": 2,
     "show_prev_next": False,
     "secondary_sidebar_items": ["page-toc"],
