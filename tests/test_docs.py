@@ -11,18 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.docs.blocks import PAGES
 from thalweg.cli.main import invoke
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "thalweg"
-DOCUMENTS = sorted(
-    [
-        *ROOT.glob("*.md"),
-        *(ROOT / "docs").rglob("*.md"),
-        ROOT / "benchmarks" / "README.md",
-        *(ROOT / "examples").glob("*/README.md"),
-    ]
-)
 
 
 def modules():
@@ -40,7 +33,7 @@ def test_the_architecture_names_every_module_and_no_other():
     assert folders == {path.parent.name for path in SOURCE.glob("*/__init__.py")}
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("document", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(document):
     text = re.sub(r"```.*?```", "", document.read_text(), flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
