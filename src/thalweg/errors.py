@@ -22,6 +22,18 @@ class RunError(Exception):
     """Spark failed in a run, through no fault of the input's: the message says where, and why."""
 
 
+def in_a_line(error: BaseException) -> str:
+    """An error that nobody has foreseen, in one line; ours as they are.
+
+    >>> in_a_line(ValueError("no number\\nin line 3")), in_a_line(RunError("Spark has ended"))
+    ('ValueError: no number', 'Spark has ended')
+    """
+    text = str(error).strip()
+    if isinstance(error, RunError | UserError):
+        return text
+    return f"{type(error).__name__}: {text.splitlines()[0]}" if text else type(error).__name__
+
+
 class Stopped(Exception):  # noqa: N818 (no error)
     """A signal has stopped a run that was to complete; `metrics` is how far it has come."""
 

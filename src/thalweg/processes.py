@@ -6,6 +6,8 @@ import functools
 import os
 import signal
 import subprocess
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -83,3 +85,14 @@ def stop(child: subprocess.Popen[bytes], grace_s: float) -> None:
     except (subprocess.TimeoutExpired, KeyboardInterrupt):
         os.killpg(child.pid, signal.SIGKILL)
         child.wait()
+
+
+def stop_without(parent: int, every_s: float = 1.0) -> None:
+    """Tells this process to stop when its parent is another than this one."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(every_s)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from thalweg.errors import UserError
+from thalweg.extras import need
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)")
 _PATTERN = re.compile(r"[*?\[]")
@@ -82,14 +83,9 @@ def folder(text: str) -> Path:
 @functools.cache
 def _opened(scheme: str, process: int) -> Any:
     """The file system of a scheme; each process has its own, as connections can't be shared."""
-    extra = _STORES[scheme]
-    try:
-        import s3fs
-    except ImportError:
-        raise UserError(
-            f"{scheme}:// needs packages that are not installed",
-            remedy=f"`pip install 'thalweg[{extra}]'`, on all machines",
-        ) from None
+    need(f"{scheme}://", _STORES[scheme], note=", on all machines")
+    import s3fs
+
     own = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     # Servers that are not Amazon's have no host name for each bucket.
     style = {"s3": {"addressing_style": "path"}} if own else {}

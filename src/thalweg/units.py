@@ -101,3 +101,16 @@ def parse_size(text: object, *, where: str | None = None) -> int:
             remedy="write a number and a unit (kB, MB, GB, TB; KiB, MiB, GiB, TiB), for example '64 MB'",
         )
     return size
+
+
+def size_text(count: float) -> str:
+    """A number of bytes.
+
+    >>> size_text(0), size_text(1536), size_text(3 * 2**30)
+    ('0 B', '1.5 KiB', '3.0 GiB')
+    """
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"

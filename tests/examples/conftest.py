@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from thalweg.cli.inputs import read_catalog, read_queries
+from thalweg.api.inputs import read_catalog, read_queries
 from thalweg.cli.main import invoke
 from thalweg.oracle import duck
 

@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.simulate.sites_estimates import hosted
+from thalweg.api.inputs import read_queries
 from thalweg.catalog import Stats, load
 from thalweg.catalog.edit import updated
-from thalweg.cli.inputs import read_queries
 from thalweg.demo.packets import ELSEWHERE, HOSTS, PACKETS_PER_S, ROUTERS, rates
 from thalweg.plan.options import PlanOptions
 from thalweg.planners.table import make_plan

@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.page.growing import Growing
 from thalweg.cli.main import invoke
 from thalweg.errors import UserError
+from thalweg.extras import PACKAGES
 from thalweg.page import serve
 from thalweg.page.others import Others, compared
 from thalweg.page.reading import RunFolder
@@ -186,7 +187,7 @@ def test_without_a_port_the_first_free_one_is_taken(monkeypatch):
 
 
 def test_missing_packages_are_named(monkeypatch):
-    monkeypatch.setattr(serve, "NEEDED", ("json", "no_such_package"))
+    monkeypatch.setitem(PACKAGES, "page", ("json", "no_such_package"))
     with pytest.raises(UserError, match=r"the page needs no-such-package; pip install 'thalweg\[page\]'"):
         check_installed()
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.planners.examples import random_sequences
-from thalweg.cli.inputs import read_catalog, read_queries
+from thalweg.api.inputs import read_catalog, read_queries
 from thalweg.cost.price import price
 from thalweg.plan.document import Plan, PlannedQuery
 from thalweg.plan.one_way import METHODS

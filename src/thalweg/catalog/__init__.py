@@ -1,6 +1,6 @@
 """The catalog: sites, links, streams and statistics. YAML in, checked model out."""
 
-from thalweg.catalog.load import load
+from thalweg.catalog.load import load, load_text
 from thalweg.catalog.model import (
     Catalog,
     Costs,
@@ -26,5 +26,6 @@ __all__ = [
     "Stats",
     "Stream",
     "load",
+    "load_text",
     "parse_type",
 ]

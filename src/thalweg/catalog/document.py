@@ -174,6 +174,11 @@ def read(path: Path, shown: str, what: str = "catalog", needs: str = "sites and 
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UserError(f"{shown!r} can't be read: {reason}") from None
+    return parse(text, shown, what, needs)
+
+
+def parse(text: str, shown: str, what: str = "catalog", needs: str = "sites and streams") -> Place:
+    """Reads the text of one YAML 1.2 document; messages call it by its kind, and its place `shown`."""
     if len(text) > LONGEST:
         raise UserError(
             f"the {what} has {len(text):,} characters, and at most {LONGEST:,} are read",

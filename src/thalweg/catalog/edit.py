@@ -35,6 +35,8 @@ def write(catalog: Catalog, stats: Mapping[str, Stats], joins: Iterable[JoinSele
 
     What is unknown in `stats` stays as the file has it. The values of a column in `rates` are replaced.
     """
+    if not catalog.path:
+        raise UserError("the catalog was not read from a file", remedy="give the path of one to write into")
     path, joins = Path(catalog.path).resolve(), tuple(joins)
     try:
         data = path.read_bytes()

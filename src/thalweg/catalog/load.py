@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from thalweg.catalog.destinations import read_sinks
-from thalweg.catalog.document import Place, read
+from thalweg.catalog.document import Place, parse, read
 from thalweg.catalog.model import Catalog, Costs, JoinSelectivity, Link, Links, Site, Source, Stats, Stream
 from thalweg.catalog.options import read_options
 from thalweg.catalog.types import SparkType, parse_type
@@ -44,16 +44,23 @@ _VALUES: tuple[tuple[tuple[str, ...], tuple[type, ...]], ...] = (
 
 def load(path: str | os.PathLike[str]) -> Catalog:
     """Read a catalog file; a mistake in it is a UserError that names the place."""
-    file = Path(path)
-    document = read(file, str(path))
+    file = Path(path).absolute()
+    return _catalog(read(Path(path), str(path)), str(file), file.parent)
+
+
+def load_text(text: str, shown: str = "the catalog") -> Catalog:
+    """Read the text of a catalog; relative paths in it are relative to the current folder."""
+    return _catalog(parse(text, shown), "", Path.cwd())
+
+
+def _catalog(document: Place, path: str, folder: Path) -> Catalog:
     top = document.mapping(
         ("sites", "links", "streams", "tables", "sinks", "joins", "costs"), required=("sites", "streams")
     )
     sites = _sites(top["sites"])
-    folder = file.absolute().parent
     streams = _streams(top["streams"], top.get("tables"), sites, folder)
     return Catalog(
-        path=str(file.absolute()),
+        path=path,
         sites=sites,
         streams=streams,
         sinks=read_sinks(top["sinks"], folder) if "sinks" in top else {},

@@ -200,7 +200,7 @@ class Costs(_Model):
 
 
 class Catalog(_Model):
-    """All that a query and its plan may refer to; `path` is the file it was read from."""
+    """All that a query and its plan may refer to; `path` is the file it was read from, if it was one."""
 
     path: str
     sites: Mapping[str, Site]

@@ -15,6 +15,7 @@ import typer
 
 from thalweg.cli import options as given
 from thalweg.errors import UserError
+from thalweg.extras import need
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -56,6 +57,7 @@ def demo(
             "--rate or --seconds is out of range",
             remedy="--rate is at least 10, --seconds is between 1 and 3600",
         )
+    need("the demo", "draw", "verify")
     begun, port = time.monotonic(), _port(page)
     audience = _audience(silent=as_json)
     try:

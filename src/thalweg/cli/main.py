@@ -17,7 +17,8 @@ from typing import Annotated, Any
 import typer
 
 from thalweg.cli import compare, demo, history, options, page, plan, reproduce, run, simulate, stats, verify
-from thalweg.errors import RunError, Stopped, UserError
+from thalweg.errors import Stopped, UserError, in_a_line
+from thalweg.extras import need
 
 app = typer.Typer(
     name="thalweg",
@@ -69,6 +70,7 @@ if importlib.util.find_spec("thalweg.bench") and importlib.util.find_spec("thalw
     @app.command("bench", context_settings=_HANDED_ON)
     def _bench(context: typer.Context) -> None:
         """Benchmark the join against Spark's own joins, and the planners."""
+        need("a benchmark", "draw", "verify")
         from thalweg.bench.cli import app as bench
 
         command = typer.main.get_command(bench)
@@ -110,7 +112,7 @@ def invoke(arguments: Sequence[str]) -> int:
         if usage is not None:
             return _usage(error, usage())
         _trace()
-        return _end(f"{_short(error)} (THALWEG_DEBUG=1 shows the traceback)", 1)
+        return _end(f"{in_a_line(error)} (THALWEG_DEBUG=1 shows the traceback)", 1)
 
 
 def _trace() -> None:
@@ -125,13 +127,6 @@ def _usage(error: Any, message: str) -> int:
         return 2
     hint = f"; see `{context.command_path} --help`" if context is not None else ""
     return _end(message.rstrip(".") + hint, 2)
-
-
-def _short(error: Exception) -> str:
-    text = str(error).strip()
-    if isinstance(error, RunError):
-        return text
-    return f"{type(error).__name__}: {text.splitlines()[0]}" if text else type(error).__name__
 
 
 def _end(message: str, status: int) -> int:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from thalweg.plan.options import PlanChange, PlanInForce, Progress, Reporter, Shipped
 from thalweg.report.texts import number, saving, volume
+from thalweg.units import size_text
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -176,8 +177,8 @@ def line(progress: Progress) -> str:
 
 
 def _state(progress: Progress) -> str:
-    disk = f" and {size(progress.disk_bytes)} on disk" if progress.disk_bytes else ""
-    return f"{progress.state_rows:,} rows in {size(progress.state_bytes)}{disk}"
+    disk = f" and {size_text(progress.disk_bytes)} on disk" if progress.disk_bytes else ""
+    return f"{progress.state_rows:,} rows in {size_text(progress.state_bytes)}{disk}"
 
 
 def plan_line(plan: PlanInForce, now: float) -> str:
@@ -309,19 +310,6 @@ def compared(shipped: Sequence[Shipped], central: int) -> str:
     'payload: 10.0 times less than every stream whole to one site'
     """
     return f"payload: {saving(sum(s.payload_bytes for s in shipped), central)} than {CENTRAL}"
-
-
-def size(count: float) -> str:
-    """A number of bytes.
-
-    >>> size(0), size(1536), size(3 * 2**30)
-    ('0 B', '1.5 KiB', '3.0 GiB')
-    """
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} TiB"
 
 
 def _lag(progress: Progress) -> str:

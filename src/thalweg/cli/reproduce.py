@@ -11,6 +11,7 @@ import typer
 
 from thalweg.cli import options as given
 from thalweg.errors import UserError
+from thalweg.extras import need
 
 if TYPE_CHECKING:
     from thalweg.reproduce.kept import Kept
@@ -64,6 +65,7 @@ def reproduce(
     if name is None and paper is None and results is None:
         _list(chosen, as_json=as_json)
         return
+    need("an experiment", "draw", "verify")
     told = []
     if name is not None or paper is not None:
         for nth, experiment in enumerate(chosen, start=1):

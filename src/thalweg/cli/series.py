@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import os
 import shlex
-import signal
 import sys
-import threading
-import time
 from typing import TextIO
 
 from thalweg.cli.main import invoke
+from thalweg.processes import stop_without
 
 
 def series(commands: TextIO) -> int:
@@ -24,17 +22,6 @@ def series(commands: TextIO) -> int:
         if status := invoke(shlex.split(line)):
             return status
     return 0
-
-
-def stop_without(parent: int, every_s: float = 1.0) -> None:
-    """Tells this process to stop when its parent is another than this one."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(every_s)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thalweg.cli import options as given
-from thalweg.cli.plan import plan_options
 from thalweg.errors import UserError
 
 if TYPE_CHECKING:
@@ -55,7 +54,8 @@ def simulate(
     as_json: given.AsJson = False,
 ) -> None:
     """Run a plan on simulated sites and links, over made-up streams that follow the catalog's statistics."""
-    from thalweg.cli.inputs import print_json, read_catalog, read_queries, take_plan
+    from thalweg.api.inputs import plan_options, read_catalog, read_queries, take_plan
+    from thalweg.cli.inputs import print_json, read_settings
     from thalweg.report import check_path
     from thalweg.simulate.changes import read_changes
 
@@ -65,9 +65,7 @@ def simulate(
         )
     if plot is not None:
         check_path(plot)
-    wanted = plan_options(planner, objective, deliver_to, settings)
-    if plan is not None and wanted != plan_options("auto", "bytes", None, None):
-        raise UserError("--plan can't be combined with planning options", remedy="leave them out")
+    wanted = plan_options(planner, objective, deliver_to, read_settings(settings))
     read = read_catalog(catalog)
     parsed = read_queries(queries, read)
     changing = () if changes is None else read_changes(changes, read)

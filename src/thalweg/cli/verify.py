@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thalweg.cli import options as given
-from thalweg.errors import UserError
 
 if TYPE_CHECKING:
     from thalweg.oracle.duck import Verdict
@@ -22,14 +21,10 @@ def verify(
     as_json: given.AsJson = False,
 ) -> None:
     """Recompute a query with DuckDB and compare with the results of a run."""
-    from thalweg.cli.inputs import print_json, read_catalog, read_queries, reading_with_spark
-    from thalweg.oracle import duck
+    from thalweg.api.verify import verify as recompute
+    from thalweg.cli.inputs import print_json
 
-    read = read_catalog(catalog)
-    (parsed,) = read_queries([query], read)
-    if not out.is_dir():
-        raise UserError("no such folder", where=str(out), remedy="give the --out folder of a run")
-    verdict = duck.verify(parsed, read, out, read_static=reading_with_spark([parsed], read))
+    verdict = recompute(query, catalog, out)
     if as_json:
         print_json(verdict.to_json())
     else:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from thalweg.catalog.model import PARQUET, Catalog
 from thalweg.errors import UserError
+from thalweg.extras import need
 from thalweg.oracle.inputs import ReadStatic, create_relation, first_line, parquet_files, quoted, scan
 from thalweg.oracle.statement import duplicates_sql, expected_sql, relation_names, types_of
 from thalweg.oracle.translate import translate
@@ -42,6 +43,9 @@ class Verdict:
     examples: list[dict[str, Any]]
     left_out: tuple[str, ...] = ()
     """Columns that were not compared, as DuckDB can't compute them."""
+
+    def __bool__(self) -> bool:
+        return self.same
 
     def to_json(self) -> dict[str, Any]:
         found = asdict(self)
@@ -80,8 +84,9 @@ def _refuse_without_files(query: Query, catalog: Catalog) -> None:
 
 
 @contextmanager
-def connect() -> Iterator[duckdb.DuckDBPyConnection]:
-    """A separate DuckDB that spills to disk."""
+def connect(what: str = "verifying") -> Iterator[duckdb.DuckDBPyConnection]:
+    """A separate DuckDB that spills to disk; `what` needs it."""
+    need(what, "verify")
     import duckdb
 
     with tempfile.TemporaryDirectory(prefix="thalweg-verify-") as spill:

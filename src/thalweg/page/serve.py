@@ -11,15 +11,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 from thalweg.errors import UserError
+from thalweg.extras import need
 
 HOST, PORT = "127.0.0.1", 8484
 TRIED = 20
 """Without a port that is asked for, the first free one of so many is taken."""
-NEEDED = ("fastapi", "uvicorn", "prometheus_client")
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -49,11 +48,7 @@ class Access:
 
 def check_installed() -> None:
     """Whether the packages for the page are there."""
-    if missing := [name for name in NEEDED if find_spec(name) is None]:
-        raise UserError(
-            f"the page needs {', '.join(missing).replace('_', '-')}",
-            remedy="pip install 'thalweg[page]'",
-        )
+    need("the page", "page")
 
 
 def listening(access: Access) -> socket.socket:

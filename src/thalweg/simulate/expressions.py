@@ -12,6 +12,7 @@ from thalweg.catalog.model import Catalog, Stream
 from thalweg.compile.inputs import ResultPlan, StreamInfo, TypedQuery
 from thalweg.compile.query_fields import field_of
 from thalweg.errors import UserError
+from thalweg.extras import need
 from thalweg.oracle.statement import types_of
 from thalweg.oracle.translate import Types, translate
 from thalweg.oracle.types import duck_type
@@ -27,6 +28,7 @@ _ROW = "r"
 @contextmanager
 def connected() -> Iterator[duckdb.DuckDBPyConnection]:
     """A DuckDB of its own, on one core, that keeps rows in their order."""
+    need("simulating", "verify")
     import duckdb
 
     with duckdb.connect(config={"threads": 1}) as con:

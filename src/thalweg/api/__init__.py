@@ -1,0 +1,1 @@
+"""What the commands and the functions of Python do: plan, compare, measure, run, verify."""
