@@ -112,11 +112,29 @@ def test_every_part_is_in_the_table():
 def test_import_thalweg_is_light():
     code = (
         "import sys, thalweg; "
-        "heavy = {'pyspark', 'py4j', 'pyarrow', 'pandas', 'numba', 'numpy', 'duckdb', 'sqlglot'}; "
-        "print(sorted(heavy & set(sys.modules)), sorted(thalweg.__all__))"
+        "heavy = {'pyspark', 'py4j', 'pyarrow', 'pandas', 'numba', 'numpy', 'duckdb', 'sqlglot', 'scipy', "
+        "'matplotlib', 'rich', 'typer', 'pydantic', 'fastapi', 'ruamel', 'IPython', 'multiprocessing'}; "
+        "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("[] ['Comparison', ")
+    assert done.stdout == "[]\n"
+
+
+def test_each_public_name_is_there():
+    assert set(thalweg.__all__) <= set(dir(thalweg)) | set(thalweg._MODULES)
+    for name in thalweg.__all__:
+        assert getattr(thalweg, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'fly'"):
+        _ = thalweg.fly
+
+
+def test_the_function_plan_is_not_the_folder_plan():
+    code = (
+        "import thalweg.plan.document, thalweg; from thalweg.plan.options import Adapt; "
+        "from thalweg import plan; print(plan.__module__, thalweg.plan is plan)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "thalweg.api.plan True\n"
 
 
 def test_planning_is_light():

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from thalweg.plan.options import RunOptions
 
 _LOG = logging.getLogger("thalweg")
+_CHILD = ("-m", "thalweg.api.child")
 _REDRAWN_S = 0.5
 """A display in a notebook is drawn anew so often at most."""
 _PATIENCE_S = 30.0
@@ -102,8 +103,8 @@ class Run:
         self._displays: list[Any] = []
         self._drawn_at = 0.0
         self._folder: RunFolder | None = None
-        self._child, connection = _started(options, page)
         self._begun = time.time()
+        self._child, connection = _started(options, page)
         _running.add(self)
         threading.Thread(
             target=self._listen, args=(connection,), name=f"run of {self.out}", daemon=True
@@ -283,7 +284,7 @@ def _started(options: RunOptions, page: int | None) -> tuple[subprocess.Popen[by
     It is in a session of its own, so that a Ctrl-C here, which interrupts a cell, does not stop it.
     """
     ours, theirs = Pipe()
-    command = [sys.executable, "-m", "thalweg.api.child", str(theirs.fileno())]
+    command = [sys.executable, *_CHILD, str(theirs.fileno())]
     with theirs:
         child = subprocess.Popen(
             command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, start_new_session=True
@@ -298,11 +299,12 @@ _running: weakref.WeakSet[Run] = weakref.WeakSet()
 @atexit.register
 def _stop_all() -> None:
     """A program that ends stops its runs."""
-    left = [run._child for run in _running]
-    for child in left:
-        child.terminate()
-    for child in left:
+    left = list(_running)
+    for run in left:
+        run._ready.wait(_PATIENCE_S)
+        run._child.terminate()
+    for run in left:
         try:
-            child.wait(_PATIENCE_S)
+            run._child.wait(_PATIENCE_S)
         except subprocess.TimeoutExpired:
             _LOG.warning("a run did not stop in %.0f s; the same call continues it", _PATIENCE_S)

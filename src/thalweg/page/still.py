@@ -24,7 +24,8 @@ _STYLE = """
 .thalweg svg { display: block; max-width: 100%; height: auto; font-family: inherit; }
 .thalweg svg text { fill: currentColor; font-size: 8px; }
 .thalweg svg .name { font-weight: 700; font-size: 9px; }
-.thalweg svg .rate { font-weight: 600; font-size: 7.6px; }
+.thalweg svg .rate { font-weight: 600; font-size: 7.6px; paint-order: stroke; stroke-width: 2.6px; }
+.thalweg svg .rate { stroke: var(--jp-layout-color0, Canvas); stroke-linejoin: round; }
 .thalweg svg rect { fill: none; stroke: currentColor; stroke-opacity: .4; }
 .thalweg svg path { fill: none; stroke: #4f97c9; }
 .thalweg svg marker path { fill: #4f97c9; stroke: none; }
@@ -35,8 +36,12 @@ _TROUBLES = 3
 
 
 def html(seen: Seen, now: float, going: str, begun: float, page: str | None = None, error: str = "") -> str:
-    """The run `going` as somebody knows who began it at a moment; `page` is where its live page is."""
-    fresh = seen if seen.status.started >= begun else Seen(seen.name)
+    """A run by what its folder tells, and how it is `going` by who began it; `page` is its live page.
+
+    What an earlier run has left in the folder is not shown, unless that was complete.
+    """
+    over = going not in ("starting", "running")
+    fresh = seen if seen.status.started >= begun or going == "complete" else Seen(seen.name)
     told = state(fresh, now)
     head = f"<b>{escape(seen.name)}</b> {escape(going)}"
     if page is not None:
@@ -46,8 +51,8 @@ def html(seen: Seen, now: float, going: str, begun: float, page: str | None = No
         parts.append(f'<div class="bad">{escape(error)}</div>')
     if told["run"]["batches"]:
         parts.append(_facts(told))
-        if len(told["plan"]["queries"] if told["plan"] else ()) and told["links"]:
-            parts.append(_map(laid_out(fresh), told["links"]))
+        if told["links"]:
+            parts.append(_map(laid_out(fresh), told["links"], over=over))
         parts += [f"<div>{escape(t['text'])}</div>" for t in _troubles(told["trouble"], error)]
     return f'<div class="thalweg"><style>{_STYLE}</style>{"".join(parts)}</div>'
 
@@ -82,9 +87,8 @@ def _facts(told: Mapping[str, Any]) -> str:
     return f'<div class="facts">{"".join(cells)}</div>'
 
 
-def _map(laid: Mapping[str, Any], links: Sequence[Mapping[str, Any]]) -> str:
+def _map(laid: Mapping[str, Any], links: Sequence[Mapping[str, Any]], *, over: bool) -> str:
     """Sites with their operators, and between them what flows now; once the run is over, what has flowed."""
-    over = not any(link["bytes_per_s"] for link in links)
     part = "bytes" if over else "bytes_per_s"
     flows = {(link["from"], link["to"]): float(link[part]) for link in links}
     most = max(1.0, *flows.values())
