@@ -44,8 +44,8 @@ class Selective(Protocol):
 
 
 def text(parts: Iterable[RenderableType], width: int = 120) -> str:
-    """Tables and lines as text without colours."""
-    console = Console(width=width, color_system=None, force_terminal=False)
+    """Tables and lines as text without colours, also in a notebook, where a console would display them."""
+    console = Console(width=width, color_system=None, force_terminal=False, force_jupyter=False)
     with console.capture() as captured:
         for part in parts:
             show(console, part)
