@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -13,6 +14,7 @@ import pytest
 
 from tests.docs.blocks import PAGES
 from thalweg.cli.main import invoke
+from thalweg.extras import PACKAGES
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "thalweg"
@@ -90,3 +92,24 @@ def test_the_examples_of_the_readme_run(readme):
     given = ("same_dest.sql", "--catalog", "catalog.yaml", "--out", "out")
     done("-m", "thalweg", "run", *given, "--once")
     done("-m", "thalweg", "verify", *given)
+
+
+def test_the_python_page_plans_what_it_shows(tmp_path, monkeypatch):
+    """What runs on Spark there is only compiled; the notebook in examples/ runs the same."""
+    for name in ("routers.sql", "routers.yaml"):
+        shutil.copy(ROOT / "docs" / "examples" / name, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    known: dict[str, object] = {}
+    for block in blocks(ROOT / "docs" / "python.md", "python"):
+        code = compile(block, "docs/python.md", "exec")
+        if "thalweg.run(" not in block:
+            exec(code, known)
+    assert f"{known['plan'].queries[0].query}" == "fall"
+    assert known["best"].cost == pytest.approx(0.0696)
+    assert (tmp_path / "map.svg").exists()
+
+
+def test_the_python_page_has_every_extra():
+    text = (ROOT / "docs" / "python.md").read_text()
+    named = set(re.findall(r"^\| `(\w+)` \| \w", text, re.MULTILINE))
+    assert {*PACKAGES, "all"} <= named
