@@ -34,7 +34,7 @@ from thalweg.api import child
 child.main(int(sys.argv[1]))
 """
 UNTIL_STOPPED = """
-    assert told.wait(60)
+    assert told.wait()
     metrics["complete"] = False
     if options.once:
         raise Stopped(metrics, signal.SIGTERM)
@@ -61,7 +61,7 @@ def test_a_run_that_completes(folder, stand_in, caplog):
     stand_in()
     run = begun(once=True)
     assert isinstance(run, thalweg.Run)
-    metrics = run.wait(60)
+    metrics = run.wait()
     assert isinstance(metrics, thalweg.Metrics)
     assert metrics.to_json() == {**METRICS, "plan_changes": 0}
     assert (run.state, run.metrics, run.progress.output_rows) == ("complete", metrics, 10)
@@ -104,7 +104,7 @@ def test_a_run_that_fails_raises_its_error(folder, stand_in, then, error, messag
     stand_in(then)
     run = begun()
     with pytest.raises(error, match=message):
-        run.wait(60)
+        run.wait()
     assert run.state == "failed"
     assert message.split(";")[0] in repr(run)
     assert message.split(";")[0] in run._repr_html_()

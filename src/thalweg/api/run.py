@@ -11,6 +11,7 @@ import threading
 import time
 import weakref
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from multiprocessing.connection import Connection, Pipe
 from types import TracebackType
@@ -100,6 +101,8 @@ class Run:
         self._ended: Ended | None = None
         self._failed: Exception | None = None
         self._ready, self._over = threading.Event(), threading.Event()
+        self._gone = False  # its process; `_over` is set once that has been shown
+        self._drawing = threading.Lock()
         self._displays: list[Any] = []
         self._drawn_at = 0.0
         self._folder: RunFolder | None = None
@@ -118,7 +121,7 @@ class Run:
     @property
     def state(self) -> str:
         """One of `starting`, `running`, `complete`, `stopped` and `failed`."""
-        if not self._over.is_set():
+        if not self._gone:
             return "starting" if self.progress is None else "running"
         if self._ended is None:
             return "failed"
@@ -127,7 +130,7 @@ class Run:
     @property
     def metrics(self) -> Metrics | None:
         """The counts of the run once it has ended."""
-        return None if self._ended is None or not self._over.is_set() else Metrics.of(self._ended.metrics)
+        return None if self._ended is None or not self._gone else Metrics.of(self._ended.metrics)
 
     def wait(self, timeout: float | None = None) -> Metrics:
         """Waits until the run has ended, for so many seconds at most; a run that failed raises its error."""
@@ -161,22 +164,20 @@ class Run:
 
     def _listen(self, connection: Connection) -> None:
         """Hears what the process of the run says, until it is gone."""
-        with connection:
+        with connection, suppress(EOFError, OSError):
             while True:
-                try:
-                    self._hear(connection.recv())
-                except (EOFError, OSError):
-                    break
+                self._hear(connection.recv())
         status = self._child.wait()
         if self._ended is None and self._failed is None:
             self._failed = RunError(
                 f"the process of the run has ended with status {status}, without a word; "
                 "the same call continues"
             )
-        self._ready.set()
-        self._over.set()
+        self._gone = True
         _running.discard(self)
         self._redraw()
+        self._ready.set()
+        self._over.set()
 
     def _hear(self, told: Any) -> None:
         match told:
@@ -201,10 +202,11 @@ class Run:
         from thalweg.page import still
         from thalweg.page.reading import RunFolder
 
-        if self._folder is None:
-            self._folder = RunFolder(self.out)
         error = "" if self._failed is None else str(self._failed)
-        return still.html(self._folder.read(), time.time(), self.state, self._begun, self.page, error)
+        with self._drawing:
+            if self._folder is None:
+                self._folder = RunFolder(self.out)
+            return still.html(self._folder.read(), time.time(), self.state, self._begun, self.page, error)
 
     def _ipython_display_(self) -> None:
         """Shows it in a notebook, which is kept up to date while the run goes on."""
@@ -220,8 +222,12 @@ class Run:
         from IPython.display import HTML
 
         self._drawn_at = time.monotonic()
-        for shown in self._displays:
-            shown.update(HTML(self._repr_html_()))
+        try:
+            for shown in self._displays:
+                shown.update(HTML(self._repr_html_()))
+        except Exception:  # of the notebook, which is no reason to lose sight of the run
+            _LOG.warning("the display of the run in %s can't be kept up to date", self.out, exc_info=True)
+            self._displays.clear()
 
 
 def run(
