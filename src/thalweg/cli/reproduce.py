@@ -69,6 +69,10 @@ def reproduce(
     told = []
     if name is not None or paper is not None:
         for nth, experiment in enumerate(chosen, start=1):
+            if experiment.missing and len(chosen) > 1:
+                left_out = f"{experiment.name}: left out, it needs data that {experiment.needs} names"
+                print(left_out, file=sys.stderr)
+                continue
             found = _finished(experiment, f"{nth} of {len(chosen)}", out, scale, again=again)
             told.append(found.said)
             if not as_json:

@@ -65,10 +65,12 @@ def run(scale: float, tell: Tell) -> Outcome:
         NAME,
         "partitioned plans beside whole ones as values get more skewed",
         (
-            f"{STREAMS} streams at {STREAMS} nodes, rates of 10 to 1,000 tuples a second, windows of 10 to 100 "
+            f"{STREAMS} streams at {STREAMS} nodes, rates of 10 to 1,000 tuples a second, windows of 10 to "
+            "100 "
             f"seconds, {values:,} values of one attribute, Zipf with the skew of the axis; {seeds} seeds",
             "Frequent values are the same in all streams, or each stream has its own. Cost is tuples "
-            "shipped a second, each joined or not counted as one, as PMJoin has it. Parts are made by rate, each "
+            "shipped a second, each joined or not counted as one, as PMJoin has it. Parts are made by "
+            "rate, each "
             "planned by Algorithm 1.",
         ),
         (
@@ -98,7 +100,8 @@ def run(scale: float, tell: Tell) -> Outcome:
                 "16 parts have most of what a plan for each value saves (criterion: four fifths at a skew "
                 "of 1.5, the usual number of parts being 16)",
                 f"{of_all:.0%}; {_list(saved(APART, parts_by_rate(n), most) for n in PARTS)} of the cost "
-                f"with {', '.join(map(str, PARTS))} parts, {saved(APART, BY_VALUE, most):.0%} with one a value",
+                f"with {', '.join(map(str, PARTS))} parts, {saved(APART, BY_VALUE, most):.0%} with one a "
+                "value",
                 of_all >= 0.8,
                 "Rarer values differ too, and share parts.",
             ),

@@ -39,12 +39,16 @@ SETTLING_S = 1
 
 @dataclass(frozen=True)
 class Side:
-    """A stream: tuples a second, bytes of a tuple, distinct values of each join attribute, window."""
+    """A stream: tuples a second, bytes of a tuple, distinct values of each join attribute, window.
+
+    `shares`: how often each value occurs; without it, all are equally likely.
+    """
 
     rate: float = 300.0
     bytes: float = 1250.0
     distinct: int = 10
     window_ms: float = 3000.0
+    shares: tuple[float, ...] = ()
 
     @property
     def selectivity(self) -> float:
@@ -76,10 +80,11 @@ class OneWay:
 
 @dataclass(frozen=True)
 class Ran:
-    """What a one-way join does in a second: messages, their bytes, seconds of work, results."""
+    """What a one-way join does in a second: messages, bytes, keys among these, seconds of work, results."""
 
     messages: float
     bytes: float
+    keys: float
     work_s: float
     results: float
 
@@ -99,6 +104,7 @@ def catalog(
     made = {}
     for i, side in enumerate(sides):
         rest = side.bytes - ATTRIBUTE_BYTES * len(columns)
+        by_value = {v: side.rate * share for v, share in enumerate(side.shares)}
         made[f"s{i}"] = Stream(
             name=f"s{i}",
             site=f"n{i}",
@@ -111,7 +117,8 @@ def catalog(
                 bytes=side.bytes,
                 # What the plan counts for the other attributes; in the simulator they are a number.
                 widths={**dict.fromkeys(columns, ATTRIBUTE_BYTES), "rest": rest},
-                distinct=dict.fromkeys(columns, side.distinct),
+                distinct={} if side.shares else dict.fromkeys(columns, side.distinct),
+                rates=dict.fromkeys(columns, by_value) if by_value else {},
             ),
         )
     return Catalog(
@@ -177,6 +184,7 @@ def _ran(one: OneWay, method: str, seed: int) -> Ran:
     return Ran(
         len(sent) / MEASURED_S,
         sum(m.payload for m in sent) / MEASURED_S,
+        sum(m.tuples for m in sent if m.payload == m.tuples * ATTRIBUTE_BYTES) / MEASURED_S,
         work / MEASURED_S,
         trace.results[0] / feeds.seconds,
     )

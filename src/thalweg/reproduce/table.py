@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from dataclasses import dataclass
 
 from thalweg.errors import UserError
@@ -18,6 +19,8 @@ class Experiment:
     title: str
     module: str
     function: str = "run"
+    needs: str = ""
+    """The environment variable that names its data, where these are not part of Thalweg."""
 
     @property
     def paper(self) -> str:
@@ -28,6 +31,11 @@ class Experiment:
     def where(self) -> str:
         """Its place in the paper."""
         return f"{PAPERS[self.paper]}, {self.section}"
+
+    @property
+    def missing(self) -> bool:
+        """Whether data that it needs are not there."""
+        return bool(self.needs) and not os.environ.get(self.needs)
 
     def run(self, scale: float, tell: Tell) -> Outcome:
         """Runs it, at a fraction of its size where the scale is below 1."""
@@ -42,8 +50,9 @@ PAPERS = {
     "semijoin": "semijoin (Tran and Lee 2010)",
     "adaptive": "adaptive (Tran and Lee)",
     "integrated": "integrated (Seshadri, Kumar, Cooper and Liu 2009)",
+    "past": "past the papers",
 }
-"""The papers by their short names."""
+"""The papers by their short names; and what none of them has."""
 
 EXPERIMENTS = {
     e.name: e
@@ -114,6 +123,18 @@ EXPERIMENTS = {
         Experiment("integrated-fig16", "4.6", "time to deployment", "integrated_messages", "fig16"),
         Experiment(
             "integrated-membership", "3.1.2", "sites join and leave", "integrated_messages", "membership"
+        ),
+        Experiment("past-sites", "growth", "every planner from 10 to 10,000 sites", "past_growth", "sites"),
+        Experiment("past-queries", "growth", "every planner up to 1,000 queries", "past_growth", "queries"),
+        Experiment("past-optimum", "exact plans", "what exact plans save over heuristics", "past_optimum"),
+        Experiment("past-bloom", "skew", "Bloom semijoins beside plain ones", "past_bloom"),
+        Experiment("past-parts", "skew", "partitioned plans beside whole ones", "past_parts"),
+        Experiment(
+            "past-atlas",
+            "a real network",
+            "all planners between real sites",
+            "past_atlas",
+            needs="THALWEG_ATLAS",
         ),
     )
 }
