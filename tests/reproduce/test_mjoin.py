@@ -219,7 +219,9 @@ def test_a_folder_that_can_not_be_written_is_the_users_error(tmp_path, capsys):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if "adaptive-fig" not in name])
+@pytest.mark.parametrize(
+    "name", [n for n, e in EXPERIMENTS.items() if "adaptive-fig" not in n and not e.needs]
+)
 def test_every_experiment_but_the_longest_runs_in_full(name, tmp_path, capsys):
     assert invoke(["reproduce", name, "--out", str(tmp_path), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)

@@ -12,7 +12,7 @@ from thalweg.reproduce import mjoin_table3
 from thalweg.reproduce.files import write
 from thalweg.reproduce.kept import keep, kept
 from thalweg.reproduce.outcome import Bars, Claim, Outcome
-from thalweg.reproduce.page import page
+from thalweg.reproduce.page import page, sections, write_page
 from thalweg.reproduce.samples import Samples
 from thalweg.reproduce.table import EXPERIMENTS, PAPERS, named
 
@@ -105,6 +105,21 @@ def test_the_page_has_every_claim_and_counts_those_that_hold(tmp_path):
     assert text.count("- claim 1: a cause") == 2
     assert text.count("Not run for this page.") == len(EXPERIMENTS) - 2
     assert "`thalweg reproduce integrated-fig2`, 1 seconds" in text
+
+
+def test_a_page_keeps_what_it_says_of_experiments_that_were_not_run_again(tmp_path):
+    path = tmp_path / "results.md"
+    names = ("pmjoin-fig6", "integrated-fig2")
+    write_page({n: keep(outcome_of(n), 1.0, 1.0, tmp_path) for n in names}, path)
+    before = sections(path.read_text())
+    assert set(before) == set(names)
+    assert [(one.claims, one.holding) for one in before.values()] == [(2, 1), (2, 1)]
+    again = keep(outcome_of(names[0], holds=(True, True, True)), 1.0, 1.0, tmp_path)
+    write_page({names[0]: again}, path)
+    after = sections(path.read_text())
+    assert after[names[1]] == before[names[1]]
+    assert (after[names[0]].claims, after[names[0]].holding) == (3, 3)
+    assert "| all | 2 | 5 | 4 |" in path.read_text()
 
 
 def test_a_finished_experiment_is_not_run_again(tmp_path, monkeypatch):
