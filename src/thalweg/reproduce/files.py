@@ -75,7 +75,8 @@ def _draw(outcome: Outcome, path: Path) -> None:
 
 def _curves(axes: Any, panel: Panel) -> None:
     for nth, curve in enumerate(panel.curves):
-        style = ("-", "--", ":")[nth % 3]
+        # Each round of the colours has other styles: as many curves as both together are told apart.
+        style = ("-", "--", ":")[(nth + nth // len(_COLOURS)) % 3]
         colour = _COLOURS[nth % len(_COLOURS)]
         few = len(curve.x) <= _FEW_POINTS
         axes.plot(

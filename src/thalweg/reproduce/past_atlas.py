@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from thalweg.cost.network import Network
-from thalweg.cost.objectives import MODELS
 from thalweg.cost.price import price
 from thalweg.errors import UserError
 from thalweg.plan.deployment import Deployment
 from thalweg.plan.options import Objective, PlanOptions
 from thalweg.planners.search.problem import NotApplicableError
+from thalweg.planners.search.reuse import Deployed
 from thalweg.planners.table import PLANNERS, Session, planner
 from thalweg.reproduce.outcome import Bars, Claim, Outcome, Tell
 from thalweg.reproduce.samples import Samples, scaled
@@ -49,13 +49,17 @@ def read() -> tuple[measured.Times, measured.Times]:
     return midnight.without(wrong), noon.without(wrong)
 
 
-def deployed(one: Workload, name: str) -> tuple[float, list[Deployment]]:
-    """What all queries cost, deployed one after another by a planner."""
+def deployed(one: Workload, name: str, known: Session) -> tuple[float, list[Deployment]]:
+    """What all queries cost, deployed one after another by a planner.
+
+    `known` is a session on the same network, whose paths need not be found again.
+    """
     chosen = planner(name)
-    session = Session(one.catalog, PlanOptions(name, Objective.USAGE, None, {"width": "equal"}))
+    session = copy(known)
+    session.deployed = Deployed()
     total, made = 0.0, []
     for query, sink in zip(one.queries, one.sinks, strict=True):
-        session.options = replace(session.options, deliver_to=sink)
+        session.options = replace(known.options, planner=name, deliver_to=sink)
         planned = session.deploy(query, chosen)
         total += planned.marginal_cost
         made.append(planned.deployment)
@@ -75,20 +79,20 @@ def run(scale: float, tell: Tell) -> Outcome:
             workload(len(times.rtt_ms), times.links(), seed, queries=queries, streams=STREAMS)
             for times in some
         )
-        model = MODELS[str(Objective.USAGE)]
-        later = Network.of(noon.catalog, model)
+        options = PlanOptions(objective=Objective.USAGE, settings={"width": "equal"})
+        before, later = (Session(one.catalog, options) for one in (midnight, noon))
         for name in NAMES:
             if name in refused:
                 continue
             tell(f"seed {seed + 1} of {seeds}, {name}")
             try:
-                cost, made = deployed(midnight, name)
-                found[NOON].add(name, 0, deployed(noon, name)[0])
+                cost, made = deployed(midnight, name, before)
+                found[NOON].add(name, 0, deployed(noon, name, later)[0])
             except NotApplicableError as error:
                 refused[name] = str(error).splitlines()[0]
                 continue
             found[MIDNIGHT].add(name, 0, cost)
-            found[KEPT].add(name, 0, sum(price(d, later, model) for d in made))
+            found[KEPT].add(name, 0, sum(price(d, later.network, later.model) for d in made))
     cost = {name: found[MIDNIGHT].mean(name, 0) for name in found[MIDNIGHT].plans}
     above = {name: cost[name] / cost["optimal"] - 1 for name in cost}
     trees = {name: above[name] for name in TREES if name in above}

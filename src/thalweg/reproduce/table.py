@@ -92,8 +92,8 @@ EXPERIMENTS = {
         Experiment("semijoin-fig7e", "5.3.1", "one-way joins: latency", "semijoin_fig7", "fig7e"),
         Experiment("semijoin-fig7f", "5.3.1", "one-way joins: bandwidth", "semijoin_fig7", "fig7f"),
         Experiment("semijoin-fig7g", "5.3.1", "one-way joins: execution interval", "semijoin_fig7", "fig7g"),
-        Experiment("semijoin-table3", "5.3.2", "greedy plans beside the best", "semijoin_plans", "table3"),
-        Experiment("semijoin-fig8", "5.3.2", "how far greedy plans are off", "semijoin_plans", "fig8"),
+        Experiment("semijoin-table3", "5.3.2", "greedy plans beside the best", "semijoin_table3", "table3"),
+        Experiment("semijoin-fig8", "5.3.2", "how far greedy plans are off", "semijoin_table3", "fig8"),
         Experiment("semijoin-fig9", "5.3.2", "greedy plans of streams alike", "semijoin_alike", "fig9"),
         Experiment("semijoin-fig10", "5.3.2", "greedy plans for the logs", "semijoin_alike", "fig10"),
         Experiment("adaptive-fig4a", "5.2", "cost over time, four streams", "adaptive_fig4", "four"),
@@ -124,8 +124,8 @@ EXPERIMENTS = {
         Experiment(
             "integrated-membership", "3.1.2", "sites join and leave", "integrated_messages", "membership"
         ),
-        Experiment("past-sites", "growth", "every planner from 10 to 10,000 sites", "past_growth", "sites"),
-        Experiment("past-queries", "growth", "every planner up to 1,000 queries", "past_growth", "queries"),
+        Experiment("past-sites", "growth", "every planner from 10 to 10,000 sites", "past_sites"),
+        Experiment("past-queries", "growth", "every planner up to 1,000 queries", "past_queries"),
         Experiment("past-optimum", "exact plans", "what exact plans save over heuristics", "past_optimum"),
         Experiment("past-bloom", "skew", "Bloom semijoins beside plain ones", "past_bloom"),
         Experiment("past-parts", "skew", "partitioned plans beside whole ones", "past_parts"),
