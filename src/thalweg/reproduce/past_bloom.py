@@ -92,8 +92,7 @@ def run(scale: float, tell: Tell) -> Outcome:
             ),
             Claim(
                 "with keys of 5 bytes, the best Bloom semijoin ships less than the best plain one at any "
-                "skew "
-                "(criterion: always; 12 bits are less than 40)",
+                "skew (criterion: always; 12 bits are less than 40)",
                 _shares(short),
                 all(share > 0 for share in short),
                 "A filter covers a quarter of a window, keys a slot: a filter lets through what matches a "

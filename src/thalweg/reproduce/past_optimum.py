@@ -141,18 +141,15 @@ def run(scale: float, tell: Tell) -> Outcome:
         NAME,
         "how far heuristics stay above exact plans",
         (
-            f"{seeds} random queries for each number of streams, on transit-stub networks of {NODES} "
-            "nodes, a "
-            "random sink each. Streams of 10 to 100 tuples a second; a tuple has 100 bytes and keys of 8. "
+            f"{seeds} random queries for each number of streams, on transit-stub networks of {NODES} nodes, "
+            "a random sink each. Streams of 10 to 100 tuples a second; a tuple has 100 bytes and keys of 8. "
             f"One attribute: {VALUES} values, distributed in any of PMJoin's ways in each stream, windows "
-            "of a "
-            "second. A chain: attributes of 100 to 1,000 values, windows of ten seconds.",
+            "of a second. A chain: attributes of 100 to 1,000 values, windows of ten seconds.",
             "Cost is bytes in flight. Trees: optimal beside "
             + ", ".join(FAMILIES[0].heuristics)
             + ". Probe sequences: linear-optimal beside linear-greedy and semijoin-greedy. Parts of the key "
             "space: pmjoin-optimal beside pmjoin. The best heuristic is the best for each query, which "
-            "nobody "
-            "knows beforehand.",
+            "nobody knows beforehand.",
         ),
         (
             Claim(

@@ -66,12 +66,11 @@ def run(scale: float, tell: Tell) -> Outcome:
         "partitioned plans beside whole ones as values get more skewed",
         (
             f"{STREAMS} streams at {STREAMS} nodes, rates of 10 to 1,000 tuples a second, windows of 10 to "
-            "100 "
-            f"seconds, {values:,} values of one attribute, Zipf with the skew of the axis; {seeds} seeds",
+            f"100 seconds, {values:,} values of one attribute, Zipf with the skew of the axis; {seeds} "
+            "seeds",
             "Frequent values are the same in all streams, or each stream has its own. Cost is tuples "
-            "shipped a second, each joined or not counted as one, as PMJoin has it. Parts are made by "
-            "rate, each "
-            "planned by Algorithm 1.",
+            "shipped a second, each joined or not counted as one, as PMJoin has it. Parts are made by rate, "
+            "each planned by Algorithm 1.",
         ),
         (
             Claim(

@@ -65,8 +65,7 @@ def run(scale: float, tell: Tell) -> Outcome:
             f"Planning is CPU time; a planner gets no further queries after {PATIENCE_S:g} seconds"
             + (f": {', '.join(f'{name} {len(found[name])}' for name in early)}." if early else "."),
             "One seed: the spread is over queries. The exhaustive planners are left out: they refuse "
-            "queries of "
-            "so many streams.",
+            "queries of so many streams.",
         ),
         (
             Claim(
@@ -86,8 +85,7 @@ def run(scale: float, tell: Tell) -> Outcome:
             ),
             Claim(
                 "the optimum of each query, given those before it, is the cheapest for all of them "
-                "(criterion: "
-                "within 1 percent)",
+                "(criterion: within 1 percent)",
                 f"{least} costs the least; optimal {totals['optimal'] / totals[least]:.3f} times as much"
                 if "optimal" in totals
                 else "optimal did not get through",

@@ -62,13 +62,11 @@ def run(scale: float, tell: Tell) -> Outcome:
         "every planner as the network grows",
         (
             f"Transit-stub networks with stub domains of {STUB} nodes; {EACH} queries of 2 to 5 joins over "
-            "ten "
-            f"streams, random sinks, each planned alone; {seeds} seeds. Cost is bytes in flight, all "
+            f"ten streams, random sinks, each planned alone; {seeds} seeds. Cost is bytes in flight, all "
             "tuples counting 1.",
             f"Planning is CPU time. Clusters of {MAX_CS} sites. The planners on a hierarchy ask "
-            "coordinators, "
-            "and advertise what they deploy; all others are asked at one site, which must know the whole "
-            "network, and start operators from there.",
+            "coordinators, and advertise what they deploy; all others are asked at one site, which must "
+            "know the whole network, and start operators from there.",
             *(f"{name}, {why}" for name, why in stopped.items()),
         ),
         (
@@ -93,8 +91,7 @@ def run(scale: float, tell: Tell) -> Outcome:
             ),
             Claim(
                 f"the time of optimal grows about as the sites do (criterion: from {counts[-2]:,} to "
-                f"{many:,} "
-                "sites by 20 at most)",
+                f"{many:,} sites by 20 at most)",
                 f"{grown:.1f} times",
                 grown <= 20,
             ),

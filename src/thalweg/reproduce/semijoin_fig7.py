@@ -18,10 +18,6 @@ _WHOLE, _SMALL = 0.3, 0.05
 Vary = Callable[[OneWay, float], OneWay]
 
 
-def _second(one: OneWay, **changed: float) -> OneWay:
-    return replace(one, second=replace(one.second, **changed))
-
-
 @dataclass(frozen=True)
 class Parameter:
     """What a part of figure 7 varies, from the smallest to the largest value."""
@@ -38,19 +34,19 @@ PARAMETERS = {
     for p in (
         Parameter(
             "a", "the tuple size of S2", "bytes of a tuple of S2", (250, 750, 1250, 1750, 2250),
-            lambda one, v: _second(one, bytes=v),
+            lambda one, v: replace(one, second=replace(one.second, bytes=v)),
         ),
         Parameter(
             "b", "the stream rate of S2", "tuples of S2 a second", (100, 200, 300, 400, 500),
-            lambda one, v: _second(one, rate=v),
+            lambda one, v: replace(one, second=replace(one.second, rate=v)),
         ),
         Parameter(
             "c", "the selectivity factor of S2", "selectivity factor of S2", (0.02, 0.05, 0.1, 0.2, 0.5),
-            lambda one, v: _second(one, distinct=round(1 / v)),
+            lambda one, v: replace(one, second=replace(one.second, distinct=round(1 / v))),
         ),
         Parameter(
             "d", "the window of S2", "window of S2, ms", (1000, 2000, 3000, 4000, 5000),
-            lambda one, v: _second(one, window_ms=v),
+            lambda one, v: replace(one, second=replace(one.second, window_ms=v)),
         ),
         Parameter(
             "e", "the latency", "latency, ms", (5, 15, 25, 35, 45),
