@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import random
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import duckdb
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from tests.operators.join_cases import Case, bounded, cases, made_of, query_of
 from tests.operators.one_site import TIME, bytes_of_windows, end, hosted, join_of, push, ranged
 from tests.operators.spilling_cases import R20, by_duckdb, check, heads, ids, limited_host, stream
-from tests.simulate.sql_cases import W, known_of, planned_by
+from tests.simulate.sql_cases import W, known_of, leave_together, planned_by
 from tests.simulate.sql_cases import ids as ids_of
 from tests.simulate.sql_cases import made_of as sites_of
 from thalweg.errors import UserError
@@ -186,7 +187,7 @@ def test_tuples_wait_on_disk_with_a_slide_too(tmp_path: Path, buckets: int) -> N
     columns = {"ts": TIME, "k": pa.int64(), "y": pa.int64(), "id": pa.int64()}
     made = join_of(inputs, columns=columns, buckets=buckets, order=())
     whole, less = hosted(made), limited_host(made, 0, 700, tmp_path)
-    rng, waited = random.Random(3), 0
+    rng, waited, upto = random.Random(3), 0, [0]
     for b in range(40):
         batch = {n: stream(rng, 20, 40, b * 20, 1).rename_columns(list(columns)) for n in "ab"}
         for host in (whole, less):
@@ -194,8 +195,11 @@ def test_tuples_wait_on_disk_with_a_slide_too(tmp_path: Path, buckets: int) -> N
         waited = max(waited, sum(p.rows for head in heads(less) for p in head.pieces if p.waiting))
         told = [t for part in less.results.get(0, []) for t in part.column("#start").to_pylist()]
         assert max(told, default=0) < b * 20 + 20
+        upto.append(len(less.results.get(0, [])))
     assert waited > 100
     for host in (whole, less):
         end(host)
+    upto.append(len(less.results[0]))
+    assert leave_together(100, [less.results[0][lo:hi] for lo, hi in pairwise(upto)])
     assert ids(less, "ab") == ids(whole, "ab")
     assert ids(less, "ab")

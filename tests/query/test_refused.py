@@ -424,12 +424,3 @@ def test_what_is_too_large_is_refused_at_once(text, what):
     finally:
         sys.setprofile(None)
     assert made < 20_000_000  # calls of functions and returns from them: some seconds
-
-
-def test_groups_of_an_outer_join_are_refused():
-    sql = (
-        "SELECT DISTINCT TUMBLE(result_time, INTERVAL '7' SECONDS) AS w, a.k "
-        "FROM a [RANGE 5 SECONDS] LEFT JOIN b [RANGE 3 SECONDS] ON a.k = b.k"
-    )
-    with pytest.raises(UserError, match="do not go with outer joins yet"):
-        parse(sql, name="q", schemas={n: {"ts": "timestamp", "k": "int"} for n in "ab"})

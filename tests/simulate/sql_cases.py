@@ -5,17 +5,21 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pyarrow as pa
 
 from tests.planners.examples import catalog, query, stream
-from tests.simulate.sites_cases import TIME, drive_rows, evaluate, handed_out, labels
+from tests.simulate.sites_cases import TIME, drive_rows, evaluate, labels
 from thalweg.catalog.model import TIMELESS, Source, Stats, Stream
 from thalweg.compile.compiler import compile_plan
 from thalweg.compile.inputs import StreamInfo, TypedQuery
 from thalweg.operators.program import Program
+from thalweg.operators.spec import START
 from thalweg.oracle import duck, reference
+from thalweg.oracle.statement import columns_of, types_of
+from thalweg.oracle.translate import translate
 from thalweg.plan.options import Objective, PlanOptions
 from thalweg.planners.table import Session, planner
 from thalweg.query.model import Equality, Expr
@@ -137,9 +141,48 @@ def planned_by(known, sqls, name, objective="bytes", **settings):
     return [(q, session.deploy(q, planner(name)).deployment) for q in asked]
 
 
+@dataclass
+class Batches(SimulatedHost):
+    """Keeps the results of each batch apart: the groups of a batch must be whole."""
+
+    apart: list[dict[int, list[pa.RecordBatch]]] = field(default_factory=list)
+
+    def batch(self, *given: Any, **more: Any) -> Any:
+        before = {number: len(parts) for number, parts in self.results.items()}
+        sent = super().batch(*given, **more)
+        self.apart.append({n: parts[before.get(n, 0) :] for n, parts in self.results.items()})
+        return sent
+
+
+def given_out(con, known, asked, same, parts) -> Counter:
+    """Results that left in one batch, with conditions, output columns and groups evaluated."""
+    if not parts:
+        return Counter()
+    rows, types = pa.Table.from_batches(parts), types_of(asked, known)
+    members, names = [], {}
+    for n, alias in enumerate(asked.aliases):
+        names[alias] = f"m{n}"
+        own = [(c, ".".join(same.get((alias, c), (alias, c)))) for c in types[alias]]
+        there = [(c, carrier) for c, carrier in own if carrier in rows.column_names]
+        packed = ", ".join(f'"{c}" := "{carrier}"' for c, carrier in [*there, ("@", "#start")])
+        members.append(f"struct_pack({packed}) AS m{n}")
+    columns, groups = columns_of(asked, types, names, 'make_timestamptz("#start")')
+    where = " AND ".join(f"({translate(c, types, names)})" for c in asked.conditions) or "true"
+    con.register("rows", rows)
+    source = f'(SELECT "#start", {", ".join(members)} FROM rows)'
+    return Counter(con.execute(f"SELECT {', '.join(columns)} FROM {source} WHERE {where}{groups}").fetchall())
+
+
+def leave_together(slide, apart) -> bool:
+    """Whether all results of a slide, or of a window of groups, left in one batch."""
+    windows = [{t // slide for part in parts for t in part.column(START).to_pylist()} for parts in apart]
+    return sum(map(len, windows)) == len(set().union(*windows))
+
+
 def check(known, planned, seed, nulls=0.05, keep=False):
+    """Run planned queries over random rows, and compare each with DuckDB; returns the host."""
     made = made_of(known, planned, keep=keep)
-    host = SimulatedHost(made, evaluate)
+    host = Batches(made, evaluate)
     rows = rows_of(known, seed, nulls)
     tables = known.tables
     batches = drive_rows(host, rows, lambda name, part: table(known.streams[name], part), seed, tables=tables)
@@ -149,12 +192,19 @@ def check(known, planned, seed, nulls=0.05, keep=False):
     }
     for number, (asked, _) in enumerate(planned):
         tables = {n: pa.Table.from_batches([table(known.streams[n], r)]) for n, r in kept.items()}
+        result = made.results[number]
+        apart = [parts.get(number, []) for parts in host.apart]
+        assert asked.slide is None or leave_together(asked.slide, apart), asked.text
+        if asked.groups is None:
+            apart = [[part for parts in apart for part in parts]]
         with duck.connect() as con:
             duck.load(con, asked, known, read_static=lambda one, held=tables: held[one.name])
             wanted = Counter(con.execute(duck.expected_sql(asked, known)).fetchall())
-        result = made.results[number]
-        found = handed_out(result.query, host.results.get(number, []), result.same)
-        assert found == wanted, asked.name
+            found = Counter()
+            for parts in apart:
+                found += given_out(con, known, result.query, result.same, parts)
+        assert found == wanted, f"{asked.text}: missing {wanted - found}, extra {found - wanted}"
+    return host
 
 
 def ids(aliases, froms, where):

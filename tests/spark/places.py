@@ -57,7 +57,7 @@ GROUP BY w, a.k, upper(c.word), b.v % 2
 """
 DISTINCT = """SELECT DISTINCT TUMBLE_END(result_time, INTERVAL '7' SECONDS) AS e, b.k, c.word
 FROM a [RANGE 5 SECONDS] JOIN b [RANGE 3 SECONDS] ON a.k = b.k
-JOIN c [RANGE 1 SECOND] ON b.word = c.word AND c.v > 1
+LEFT JOIN c [RANGE 1 SECOND] ON b.word = c.word AND c.v > 1
 """
 TWICE = """SELECT a.id AS w, e.id AS x, b.id AS y, c.id AS z, e.ts AS at, result_time
 FROM a [RANGE 4 SECONDS], a [RANGE 2 SECONDS] AS e,

@@ -127,6 +127,11 @@ GROUPS = {
         "result_time FROM a [RANGE 5 SECONDS], b [RANGE 4 SECONDS], c [RANGE 6 SECONDS SLIDE 1 SECOND] "
         "WHERE a.x = b.x AND b.x = c.x AND a.id + b.id > c.y GROUP BY w, a.x, u, b.id % 2 = 0"
     ),
+    "groups of an outer join": (
+        "SELECT window.start, window.end, c.y, count(*) AS n, count(c.id) AS met, sum(c.z) AS z "
+        "FROM a [RANGE 5 SECONDS] LEFT JOIN c [RANGE 2 SECONDS] ON c.x = a.x AND c.z > 0 "
+        "GROUP BY window(result_time, '3 seconds'), c.y"
+    ),
     "distinct": (
         "SELECT DISTINCT TUMBLE_END(result_time, INTERVAL 4 SECONDS) AS e, b.s, a.x = 1 AS one, result_time "
         "FROM a [ROWS 4], b [RANGE 9 SECONDS] WHERE a.y = b.y"

@@ -135,10 +135,29 @@ class Placement:
         return any(self.keep or not key or not key <= set(window.by) for window in windows)
 
     def _beside_sink(self, op: Op) -> Place | None:
-        """A sink whose results all come from one place is called there."""
+        """A sink whose results all come from one place is called there.
+
+        One that holds results lets all of a slide or a window go in one batch. So its buckets must have the
+        same bound, or it has one bucket of its own.
+        """
         places = {self.places.get(id(f.view.op)) for f in op.feeds}
         (place,) = places if len(places) == 1 else (None,)
-        return place if place is not None and place.site == op.site else None
+        if place is None or place.site != op.site:
+            return None
+        assert op.query is not None
+        holds = op.query.query.slide is not None
+        uneven = not place.whole and any(self._uneven(f.view.op) for f in op.feeds)
+        return None if holds and uneven else place
+
+    def _uneven(self, op: Op) -> bool:
+        """Whether the buckets of an operator announce different bounds: in each, other tuples wait.
+
+        What comes from another place is as far as the last of its buckets, and so are streams.
+        """
+        if op.role in ("probe", "keys") or op.about.get("outer"):
+            return True
+        beside = (f.view.op for f in op.feeds if f.view.op.role != "source" and self.beside(f))
+        return any(map(self._uneven, beside))
 
     def _same_key(self, feed: Feed) -> bool:
         """Whether a reader takes tuples by the key by which the operator that makes them has them."""

@@ -81,7 +81,7 @@ class Join:
             disk = Overflow(spec, spec.limit, head, state, page, folder)
             hurry = arrived.hurry or min(head.bounds) >= NEVER
             yield from self._results(disk.push(deltas, bounds, hurry))
-            deltas, bound = disk.logged, min(bound, disk.waiting)
+            deltas, bound = disk.logged, min(bound, disk.held_back(bounds, hurry))
         yield from arrived.ends
         yield Bound(bound, arrived.wall)
         state.join.expire(bounds)

@@ -187,11 +187,19 @@ class Program:
 
         Tuples wait only in joins whose output is all results, or goes to a sink that is called with them.
         Which ones wait depends on whether windows were at hand or rebuilt, and where a batch is repeated, an
-        operator elsewhere has had what was sent before.
+        operator elsewhere has had what was sent before. A sink that holds results lets those of all its
+        buckets go in one batch, so these must have the same bound.
         """
         joins = sum(len(g.groups) for g in self.groups for p in g.operators if isinstance(p.spec, JoinSpec))
         share = budget // max(1, joins)
         passed_on = {i.channel for p in self.operators if not isinstance(p.spec, SinkSpec) for i in p.inlets}
+        together = {
+            i.channel
+            for g in self.groups
+            for p in g.operators
+            if len(g.groups) > 1 and isinstance(p.spec, SinkSpec) and p.spec.waits
+            for i in p.inlets
+        }
 
         def one(placed: Placed) -> Placed:
             if isinstance(placed.spec, ProbeSpec):
@@ -216,7 +224,8 @@ class Program:
             last = all(
                 o.to == "results" or (o.to == "here" and o.channel not in passed_on) for o in placed.outlets
             )
-            return replace(placed, spec=replace(placed.spec, limit=Limit(share, delay if last else 0)))
+            even = any(o.channel in together for o in placed.outlets)
+            return replace(placed, spec=replace(placed.spec, limit=Limit(share, delay if last else 0, even)))
 
         groups = tuple(replace(g, operators=tuple(map(one, g.operators))) for g in self.groups)
         return replace(self, groups=groups)

@@ -163,11 +163,13 @@ class SourceSpec:
 class Limit:
     """How much memory the windows of an operator's bucket may take, in bytes.
 
-    Tuples that there is no room for may wait for so long, in microseconds of event time, to be joined.
+    Tuples that there is no room for may wait for so long, in microseconds of event time, to be joined. If the
+    bounds of all buckets must be `even`, each announces the one by which tuples may wait, whether any do.
     """
 
     budget: int
     delay: int = 0
+    even: bool = False
 
 
 def _check_output(name: str, output: tuple[OutputField, ...], ports: tuple[Port, ...]) -> None:

@@ -95,9 +95,10 @@ class Overflow:
         """Whether anything in a file can still meet what comes."""
         return any(last >= others(bounds, i) for i, last in enumerate(piece.lasts))
 
-    @property
-    def waiting(self) -> int:
-        """The least time of a tuple that waits: nothing before it can come out any more."""
+    def held_back(self, bounds: Sequence[int], hurry: bool) -> int:
+        """The least time of a tuple that waits, or may wait: nothing before it can come out any more."""
+        if self.limit.even and self.limit.delay and not hurry:
+            return max(-NEVER, self._now(bounds) - self.limit.delay + 1)
         return min((p.start for p in self.head.pieces if p.waiting), default=NEVER)
 
     @property
@@ -177,8 +178,7 @@ class Overflow:
         waiting = {p.part for p in self.head.pieces if p.waiting}
         if hurry or self.limit.delay == 0:
             return sorted(waiting | fresh.keys())
-        ports = self.spec.ports
-        now = max(b + port.lateness for b, port in zip(bounds, ports, strict=True))
+        ports, now = self.spec.ports, self._now(bounds)
         due = {p.part for p in self.head.pieces if p.waiting and self._late(p.start, p.end, now)}
         files = Counter(p.part for p in self.head.pieces if p.waiting)
         due |= {p for p, count in files.items() if count >= _WAITING}
@@ -187,6 +187,10 @@ class Overflow:
                 if one is not None and self._late(int(one.start.min()), int(ends_of(port, one).min()), now):
                     due.add(p)
         return sorted(due)
+
+    def _now(self, bounds: Sequence[int]) -> int:
+        """The event time by which tuples have waited: all buckets hear of the same bounds."""
+        return max(b + port.lateness for b, port in zip(bounds, self.spec.ports, strict=True))
 
     def _late(self, start: int, end: int, now: int) -> bool:
         """Whether a tuple has waited long enough, or is about to expire."""

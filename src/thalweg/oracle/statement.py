@@ -8,7 +8,7 @@ and a popular key costs its window, not its history.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from thalweg.catalog.model import Catalog, Stream
@@ -58,14 +58,14 @@ def expected_sql(query: Query, catalog: Catalog) -> str:
     conditions = _together(query, types, inputs)
     time = _result_time(query, catalog, f"greatest({starts})")
     conditions += [f"({translate(e, types, inputs, time)})" for e in query.conditions]
-    columns, groups = _columns(query, types, inputs, time)
+    columns, groups = columns_of(query, types, inputs, time)
     return (
         "WITH " + ",\n".join(parts) + "\nSELECT " + ", ".join(columns)
         + "\nFROM " + ", ".join(inputs.values()) + "\nWHERE " + "\n  AND ".join(conditions) + groups
     )  # fmt: skip
 
 
-def _columns(query: Query, types: Types, names: dict[str, str], time: str) -> tuple[list[str], str]:
+def columns_of(query: Query, types: Types, names: Mapping[str, str], time: str) -> tuple[list[str], str]:
     """The output columns, and what follows WHERE where results are grouped."""
     found = []
     for n, o in enumerate(query.outputs):
@@ -115,7 +115,7 @@ def _outer(query: Query, catalog: Catalog, types: Types, parts: list[str]) -> st
         had += [new] if one.brings else []
     time = _result_time(query, catalog, '"@s"')
     conditions = [f"({translate(e, types, rows, time)})" for e in query.conditions] or ["TRUE"]
-    columns, groups = _columns(query, types, rows, time)
+    columns, groups = columns_of(query, types, rows, time)
     return (
         "WITH " + ",\n".join(parts) + "\nSELECT " + ", ".join(columns)
         + f"\nFROM l{len(query.outer)}\nWHERE " + "\n  AND ".join(conditions) + groups

@@ -96,12 +96,6 @@ def _parse(
     order = outer_order(statement)
     key = partial(constant_key, scope)
     joins = _outer_joins(statement, order, outer, conditions, key)
-    if joins and groups is not None:  # over several sites, their groups have come out in two parts
-        raise statement.lexed.error(
-            statement.streams[min(outer)].token,
-            "GROUP BY and DISTINCT do not go with outer joins yet",
-            "group the written results, or join with JOIN",
-        )
     inner = [ref.alias for ref in order[: len(order) - len(joins)]]
     if timeless.issuperset(inner):
         raise lexed.error(
