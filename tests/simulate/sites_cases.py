@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 import zlib
@@ -162,12 +163,18 @@ def infos_of(case: Case, known) -> dict[str, StreamInfo]:
     }
 
 
+@functools.cache
+def _database() -> duckdb.DuckDBPyConnection:
+    """One for all tests: opening it takes longer than what is asked of it."""
+    db = duckdb.connect()
+    db.execute("SET TimeZone = 'UTC'")
+    return db
+
+
 def evaluate(batch: pa.RecordBatch, select: tuple[tuple[str, str], ...]) -> pa.RecordBatch:
     rows = pa.Table.from_batches([batch])  # noqa: F841
     terms = ", ".join(f'{sql.replace("`", chr(34))} AS "{name}"' for sql, name in select)
-    with duckdb.connect() as db:
-        db.execute("SET TimeZone = 'UTC'")
-        found = db.sql(f"SELECT {terms} FROM rows").to_arrow_table()
+    found = _database().sql(f"SELECT {terms} FROM rows").to_arrow_table()
     return pa.record_batch(
         [
             found.column(n).combine_chunks().cast(TIME) if n == "t" else found.column(n).combine_chunks()
