@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from thalweg.catalog.model import Catalog, Site, Source, Stream
+from thalweg.catalog.versions import Kept, Version, digest_of
 from thalweg.errors import UserError
 from thalweg.oracle import duck
 from thalweg.query import parse
@@ -304,3 +305,25 @@ def test_sums_of_floating_point_numbers_may_differ_in_the_last_digits(place):
     place.results([*rows[:2], rows[1], (at(0), 3, 1, 0.7, 0.7)], names=names, schema=kinds)
     found = place.verify(*GROUPED)
     assert (found.same, found.missing, found.extra, found.found) == (False, 0, 1, 4)
+
+
+def test_a_table_is_compared_as_the_run_has_read_it(place):
+    place.paths["b"] = place.root / "b" / "0.parquet"
+    known = place.catalog
+    source = known.streams["b"].source
+    b = Stream.of_table("b", "here", {"k": "int", "v": "string"}, source)
+    known = known.model_copy(update={"streams": {**known.streams, "b": b}})
+    sql = "SELECT a.v AS va, b.v AS vb, result_time FROM a JOIN b ON a.k = b.k"
+    asked = parse(sql, name="q", schemas=known.schemas, times=known.times, tables=known.tables)
+    kept = Kept.of(place.root / "out", "b")
+    place.write(table((0, 1, "was")), str(kept.rows / "0.parquet"))
+    kept.note(Version("2026-11-19T12:00:00+00:00", 1, digest_of(b)))
+    place.results([("a0", "was", at(0)), ("a1", "was", at(5))])
+    verdict = duck.verify(asked, known, place.root / "out")
+    assert verdict.same, verdict
+    told = {"read": "2026-11-19T12:00:00+00:00", "rows": 1, "changed": False}
+    assert verdict.to_json()["tables"] == {"b": told}
+    place.write(table((0, 2, "is")), "b/0.parquet")
+    verdict = duck.verify(asked, known, place.root / "out")
+    assert verdict.same
+    assert verdict.to_json()["tables"] == {"b": {**told, "changed": True}}

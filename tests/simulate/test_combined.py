@@ -70,7 +70,9 @@ class Making:
         if rng.random() < 0.25:
             on.append(f"{rng.choice(self.seen)}.y = {new}.y")
         if rng.random() < 0.2:
-            on.append(rng.choice([f"{new}.y < 3", f"{old}.y > 0"]))
+            # Without an equality, an outer join takes no condition on the stream before it.
+            own = new if outer and "<" in on[0] and "<=>" not in on[0] else old
+            on.append(rng.choice([f"{new}.y < 3", f"{own}.y > 0"]))
         return " AND ".join(on)
 
     def _between(self, old: str, new: str) -> str:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +16,7 @@ from thalweg.catalog import load
 from thalweg.oracle import duck
 from thalweg.query import parse
 
+from ..conftest import environment
 from .feed import Feed, drained, multiset, rows, written
 
 CATALOG = """\
@@ -94,8 +99,35 @@ def test_a_run_joins_streams_with_a_table(place, thalweg):
     metrics = json.loads(out)
     assert metrics["input_rows"] == {"airports": 4, "flights": 8, "weather": 6}
     assert metrics["output_rows"]["q"] > 5
+    verify = ("verify", *RUN[1:6])
+    code, out, err = thalweg(*verify, "--json", cwd=place)
+    verdict = json.loads(out)
+    assert verdict["same"], out
+    assert verdict["tables"]["airports"]["rows"] == 4
+    assert verdict["tables"]["airports"]["changed"] is False
+    (place / "data" / "airports" / "all.csv").write_text("code,region,name\nJFK,west,Another\n")
+    code, out, err = thalweg(*verify, cwd=place)
+    assert code == 0, err
+    assert "table airports: 4 rows, as the run has read them at 20" in out
+    assert "; its files have changed since" in out
+
+
+def test_a_batch_that_is_repeated_has_the_same_rows(place, thalweg):
+    """The run is killed in its first batch, when it has read the table; then the table changes."""
+    (place / "die-0").touch()
+    there = {**environment(), "PYTHONPATH": str(Path(__file__).parents[2])}
+    killed = [sys.executable, "-m", "tests.spark.dying", *RUN]
+    done = subprocess.run(killed, cwd=place, env=there, capture_output=True, check=False)
+    assert done.returncode == -signal.SIGKILL
+    (place / "data" / "airports" / "all.csv").write_text("code,region,name\nJFK,west,Another\n")
+    code, _, err = thalweg(*RUN, cwd=place)
+    assert code == 0, err
     code, out, err = thalweg("verify", *RUN[1:6], "--json", cwd=place)
-    assert json.loads(out)["same"], out
+    verdict = json.loads(out)
+    assert verdict["same"], out
+    assert verdict["found"] > 5
+    assert verdict["tables"]["airports"]["rows"] == 4
+    assert verdict["tables"]["airports"]["changed"] is True
 
 
 def test_a_table_without_rows_is_named(place, thalweg):

@@ -43,6 +43,9 @@ def _is_unfinished(out: Path) -> bool:
 
 
 def _show(verdict: Verdict) -> None:
+    for name, table in verdict.tables.items():
+        since = "; its files have changed since" if table.changed else ""
+        typer.echo(f"table {name}: {table.rows:,} rows, as the run has read them at {table.read}{since}")
     if verdict.left_out:
         typer.echo(f"left out, as DuckDB can't compute it: {', '.join(verdict.left_out)}")
     if verdict.same:

@@ -9,11 +9,12 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thalweg.catalog.model import PARQUET, Catalog
+from thalweg.catalog.model import PARQUET, Catalog, Stream
+from thalweg.catalog.versions import Kept, Version, digest_of
 from thalweg.errors import UserError
 from thalweg.extras import need
 from thalweg.oracle.inputs import ReadStatic, create_relation, first_line, parquet_files, quoted, scan
@@ -43,15 +44,32 @@ class Verdict:
     examples: list[dict[str, Any]]
     left_out: tuple[str, ...] = ()
     """Columns that were not compared, as DuckDB can't compute them."""
+    tables: dict[str, TableRead] = field(default_factory=dict)
+    """The tables of the query that were compared as the run has read them."""
 
     def __bool__(self) -> bool:
         return self.same
 
     def to_json(self) -> dict[str, Any]:
         found = asdict(self)
-        if not self.left_out:
-            del found["left_out"]
-        return found
+        return {k: v for k, v in found.items() if v or k not in ("left_out", "tables")}
+
+
+@dataclass(frozen=True)
+class TableRead:
+    """When a run has read a table, how many rows it had, and whether its files have changed since.
+
+    Only of files of this machine is that known.
+    """
+
+    read: str
+    rows: int
+    changed: bool | None
+
+    @classmethod
+    def of(cls, table: Stream, version: Version) -> TableRead:
+        changed = None if version.files is None else digest_of(table) != version.files
+        return cls(version.read, version.rows, changed)
 
 
 def verify(
@@ -68,7 +86,13 @@ def verify(
         )
     with connect() as con:
         load(con, query, catalog, out_dir=out_dir, read_static=read_static)
-        return _compare(con, query, catalog, files)
+        return replace(_compare(con, query, catalog, files), tables=_tables(query, catalog, out_dir))
+
+
+def _tables(query: Query, catalog: Catalog, out_dir: Path) -> dict[str, TableRead]:
+    """The tables that a run has kept as it has read them."""
+    found = {one.stream: Kept.of(out_dir, one.stream).version for one in query.inputs if one.is_table}
+    return {name: TableRead.of(catalog.streams[name], v) for name, v in found.items() if v is not None}
 
 
 def _refuse_without_files(query: Query, catalog: Catalog) -> None:
@@ -117,10 +141,16 @@ def load(
     out_dir: Path | None = None,
     read_static: ReadStatic | None = None,
 ) -> None:
-    """Creates the relations that the query reads, without the tuples that a run kept aside."""
+    """Creates the relations that the query reads, without the tuples that a run kept aside.
+
+    Tables are as the run has read them, if it has kept them.
+    """
     for name, relation in relation_names(query).items():
+        stream = catalog.streams[name]
         late = out_dir / "late" / name if out_dir is not None else None
-        create_relation(con, catalog.streams[name], relation, late=late, read_static=read_static)
+        kept = Kept.of(out_dir, name) if stream.table and out_dir is not None else None
+        rows = None if kept is None or kept.version is None else kept.rows
+        create_relation(con, stream, relation, late=late, kept=rows, read_static=read_static)
         _refuse_duplicates(con, query, catalog, name, relation)
 
 

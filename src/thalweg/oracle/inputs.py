@@ -51,14 +51,20 @@ def create_relation(
     name: str,
     *,
     late: Path | None = None,
+    kept: Path | None = None,
     read_static: ReadStatic | None = None,
 ) -> None:
-    """Creates the relation `name`: the tuples of a stream's source, without those kept aside under `late`."""
+    """Creates the relation `name`: the tuples of a stream's source, without those kept aside under `late`.
+
+    `kept` are the rows of a table as a run has read them, in place of its source.
+    """
     relation = quoted(name)
     options = {k.lower(): v for k, v in stream.source.options.items()}
     try:
         plain = stream.source.value is None and stream.raw_time is None
-        if plain and stream.source.format.lower() == "parquet" and _is_local(options):
+        if kept is not None:
+            rows = _parquet(con, stream, _files([kept], recursive=False), name)
+        elif plain and stream.source.format.lower() == "parquet" and _is_local(options):
             rows = _parquet(con, stream, _listed(options), name)
         elif read_static is not None:
             con.register(f"{name}@arrow", read_static(stream))

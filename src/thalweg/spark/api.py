@@ -22,7 +22,7 @@ from thalweg.spark.host import compiled, fixed, flow
 from thalweg.spark.late import LateFiles
 from thalweg.spark.results import reports, result_rows, results
 from thalweg.spark.session import prepare, quiet_workers
-from thalweg.spark.streams import at_once, with_time
+from thalweg.spark.tables import at_once, with_time
 from thalweg.spark.typing import stream_info, typed_query
 from thalweg.spark.worker import forget_at_exit
 from thalweg.storage import Location, location

@@ -61,7 +61,7 @@ class Folder:
         job = self._read(
             self.own / "job.json", {"queries": dict, "catalog": dict, "partitions": int, "run": str}
         )
-        if job is not None and not self._begun and any(job.get(part) != of for part, of in asked.items()):
+        if job is not None and not self.begun and any(job.get(part) != of for part, of in asked.items()):
             self._forget()  # it was refused or ended before it had read anything
             job = None
         if job is None:
@@ -99,7 +99,7 @@ class Folder:
         write_text(self.own / "job.json", json.dumps(job))
 
     @property
-    def _begun(self) -> bool:
+    def begun(self) -> bool:
         """Whether a batch has been planned, by Spark's own log, or all is done without any."""
         done = (self.metrics() or {}).get("complete", False)
         return done or any((self.checkpoint / "offsets").glob("[0-9]*"))

@@ -16,13 +16,15 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, Observation, SparkSession
 
+from thalweg.catalog.model import Stream
+from thalweg.catalog.versions import Kept
 from thalweg.errors import RunError, Stopped, UserError
 from thalweg.exchange.disk import flush
 from thalweg.files import write_text
 from thalweg.operators.output import Report
 from thalweg.plan.options import Adapt, Progress, Reporter, RunOptions
 from thalweg.query.model import Query
-from thalweg.spark import packages
+from thalweg.spark import packages, tables
 from thalweg.spark.adapting import Adapting
 from thalweg.spark.checkpoint import SourceLogs, mend
 from thalweg.spark.delays import Delays
@@ -37,7 +39,7 @@ from thalweg.spark.session import has_ended, session
 from thalweg.spark.session import stop as stop_session
 from thalweg.spark.sinks.delivery import Delivery
 from thalweg.spark.sinks.sink import Setting
-from thalweg.spark.streams import check_names, check_rows, empty_files, kept_schema, live
+from thalweg.spark.streams import check_names, empty_files, kept_schema, live
 from thalweg.spark.tally import Tally
 
 
@@ -186,9 +188,7 @@ class _Run:
             self.waiting[""] = time.monotonic()  # something may wait since the run before
         for name in names:
             check_names(streams[name])
-            if self.folder.next_batch == 0:
-                check_rows(self.spark, streams[name])
-        frames = {name: live(self.spark, streams[name]) for name in names}
+        frames = {name: self._frame(streams[name]) for name in names}
         if self.settled.get("ended"):
             self.reporter.message("the streams have ended; rows that arrived since are not read")
         finished = bool(self.settled.get("ended")) or self._stream(frames)
@@ -202,6 +202,14 @@ class _Run:
             shutil.rmtree(self.folder.spill, ignore_errors=True)
         self.reporter.close()
         return metrics
+
+    def _frame(self, stream: Stream) -> DataFrame:
+        if not stream.table:
+            return live(self.spark, stream)
+        kept = Kept.of(self.folder.path, stream.name)
+        if not self.folder.begun:
+            tables.keep(self.spark, stream, kept)
+        return tables.live(self.spark, stream, kept)
 
     def _adapting(self) -> Adapting | None:
         """What changes the plan, and completes what an earlier run has begun to change."""

@@ -12,7 +12,6 @@ import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
 from thalweg.catalog.model import TIMELESS, Source, Stream
@@ -23,11 +22,9 @@ from thalweg.spark import packages
 from thalweg.spark.checkpoint import check_name
 from thalweg.spark.decode import declared, raw_schema, record_schema
 from thalweg.spark.error_messages import in_our_words, reason
-from thalweg.spark.once import ONE, Once
 from thalweg.spark.session import session
 from thalweg.spark.typing import stream_info
 from thalweg.storage import folder, scheme_of
-from thalweg.units import BEFORE_ALL
 
 _ANY_AGE = "36500d"
 _FILES = {"parquet", "json", "csv", "orc", "text", "avro", "xml"}
@@ -75,38 +72,11 @@ def info_of(stream: Stream) -> StreamInfo:
 
 def live(spark: SparkSession, stream: Stream) -> DataFrame:
     """The stream as it arrives."""
-    if stream.table:
-        return at_once(spark, _load(spark.read, stream))
     reader = spark.readStream
     if stream.source.format.lower() in _FILES:
         # By default Spark never reads a file that is a week older than the newest one it has seen.
         reader = reader.option("maxFileAge", _ANY_AGE)
-    return _load(reader, stream)
-
-
-def at_once(spark: SparkSession, rows: DataFrame) -> DataFrame:
-    """The rows of a table as a stream that brings them once.
-
-    Spark reads a static DataFrame in each batch that needs it; only the first one does. What is read is then
-    part of the state: a query that goes on does not read it again.
-    """
-    spark.dataSource.register(Once)
-    return with_time(spark.readStream.format(Once.name()).load().crossJoin(rows).drop(ONE))
-
-
-def with_time(rows: DataFrame) -> DataFrame:
-    """The rows of a table with the time that stands for none."""
-    return rows.withColumn(TIMELESS, f.expr(f"timestamp_micros({BEFORE_ALL})"))
-
-
-def check_rows(spark: SparkSession, stream: Stream) -> None:
-    """Refuse a table without rows: the streams would wait for them."""
-    if stream.table and _load(spark.read, stream).isEmpty():
-        raise UserError(
-            f"the table {stream.name!r} has no rows",
-            where=f"tables.{stream.name}.source",
-            remedy="is the path right? A table is read once, when a run begins",
-        )
+    return load(reader, stream)
 
 
 def empty_files(stream: Stream) -> list[Path]:
@@ -148,14 +118,15 @@ def read_table(stream: Stream, every: Iterable[Stream]) -> pa.Table:
             remedy="write startingOffsets: earliest, or the offset of each partition",
         )
     spark = session(None, Path(os.devnull), **packages.conf(every))
-    frame = _load(spark.read, stream)
+    frame = load(spark.read, stream)
     try:
         return frame.toArrow()
     except (PySparkException, Py4JJavaError) as error:
         raise in_our_words(error, _place(stream)) from error
 
 
-def _load(reader: Any, stream: Stream) -> DataFrame:
+def load(reader: Any, stream: Stream) -> DataFrame:
+    """The declared columns of a source, by a reader for streams or for what the source holds now."""
     schema, source = schema_of(stream), stream.source
     reader = reader.format(source.format).options(**_kafka_defaults(source), **source.options)
     typed = source.format.lower() in _FILES and source.value is None
