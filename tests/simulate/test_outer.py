@@ -6,6 +6,7 @@ import pytest
 
 from tests.planners.examples import query
 from tests.simulate.sql_cases import LONGS, check, known_of, planned_by
+from thalweg.errors import UserError
 from thalweg.plan.check import check_deployments
 from thalweg.planners.search.problem import NotApplicableError
 from thalweg.planners.table import PLANNERS
@@ -103,6 +104,27 @@ def test_right_and_full_joins_of_two_streams(kind: str, seed: int) -> None:
     planned = planned_by(known, [sql + more + where], "optimal")
     check_deployments(planned)
     check(known, planned, seed, nulls=0.3)
+
+
+def test_null_matches_the_null_of_a_stream_that_an_outer_join_has_left_out() -> None:
+    known = known_of([0, 1, 2])
+    sql = (
+        "SELECT a.id AS a, b.id AS b, c.id AS c FROM a [RANGE 20 MILLISECONDS] "
+        "LEFT JOIN b [RANGE 5 MILLISECONDS] ON a.y = b.y AND b.id < 12 "
+        "LEFT JOIN c [RANGE 20 MILLISECONDS] ON b.x <=> c.x"
+    )
+    host = check(known, planned_by(known, [sql], "optimal"), 3, nulls=0.3)
+    rows = [row for part in host.results[0] for row in part.to_pylist()]
+    assert any(row["b.id"] is None and row["c.id"] is not None for row in rows)
+
+
+@pytest.mark.parametrize("on", ["coalesce(b.x, 0) = c.x", "b.x = c.x AND b.y IS NULL", "hash(b.x) = c.x"])
+def test_what_has_a_value_for_null_is_no_key_of_a_stream_that_may_be_missing(on: str) -> None:
+    w = "[RANGE 5 SECONDS]"
+    sql = f"SELECT a.id AS a FROM a {w} LEFT JOIN b {w} ON a.x = b.x LEFT JOIN c {w} ON {on}"
+    with pytest.raises(UserError, match="has a value also where b is missing"):
+        query(sql, known_of([0, 0, 0]))
+    query(sql.replace(" LEFT JOIN b", " JOIN b"), known_of([0, 0, 0]))
 
 
 def test_a_query_reuses_the_inner_part_of_an_outer_join() -> None:

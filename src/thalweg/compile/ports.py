@@ -31,6 +31,7 @@ from thalweg.operators.spec import (
     Spec,
 )
 from thalweg.query.model import WindowKind
+from thalweg.query.null_safe import is_null_safe
 
 
 class Ports:
@@ -132,9 +133,20 @@ class Ports:
         for name in op.needs:
             for i, port in enumerate(ports):
                 if any(f.name == name for f in port.fields):
-                    found.append(OutputField(name, port.field(name).kind, i, name))
+                    absent = "" if op.about.get("outer") and self._null_safe(op, name) else None
+                    found.append(OutputField(name, port.field(name).kind, i, name, absent))
                     break
         return tuple(found)
+
+    def _null_safe(self, op: Op, name: str) -> bool:
+        """Whether a field is a key in which NULL equals NULL: a tuple that is missing has that of NULL."""
+        alias, names = name.split(".", 1)[0], op.query
+        if names is None or name.startswith("#"):
+            return False
+        return any(
+            names.key(alias, c) == name and is_null_safe(names.expr(alias, c))
+            for c in names.classes_with(alias)
+        )
 
     def _probe(self, op: Op, keyed: bool) -> ProbeSpec:
         about = op.about

@@ -112,12 +112,16 @@ class Port:
 
 @dataclass(frozen=True)
 class OutputField:
-    """A column of an operator's output: from which input, and under which name there."""
+    """A column of an operator's output: from which input, and under which name there.
+
+    `absent` is its text where an outer join has no tuple of that input; without it, NULL.
+    """
 
     name: str
     kind: ArrowType
     port: int
     field: str
+    absent: str | None = None
 
 
 @dataclass(frozen=True)

@@ -175,4 +175,4 @@ def _ends(window: Window, rows: np.ndarray) -> np.ndarray:
 def _missing(out: OutputField, n: int) -> pa.Array:
     if out.name.startswith(SEQ):
         return pa.array(np.full(n, NOWHERE))
-    return pa.nulls(n, out.kind)
+    return pa.nulls(n, out.kind) if out.absent is None else pa.array([out.absent] * n, out.kind)

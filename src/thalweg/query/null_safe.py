@@ -31,9 +31,17 @@ def null_safe(left: Expression, right: Expression) -> Equality:
     return Equality(_text(left.expr, kind), _text(right.expr, kind))
 
 
+def is_null_safe(side: Expr) -> bool:
+    """Whether it is a side of such an equality. That of a NULL is the empty text."""
+    return side.sql.startswith(_BEGIN) and side.sql.endswith(_END)
+
+
+_BEGIN, _END = "coalesce('=' || ", ", '')"
+
+
 def _text(expr: Expr, kind: str) -> Expr:
     value = _AS_TEXT.get(kind, "CAST({} AS STRING)").format(f"CAST({expr.sql} AS {kind.upper()})")
-    return Expr(f"coalesce('=' || {value}, '')")
+    return Expr(f"{_BEGIN}{value}{_END}")
 
 
 def _type(side: Expression) -> SparkType:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NoReturn
 
 from sqlglot import exp
 
 from thalweg.query.conditions import Conditions
 from thalweg.query.model import Equality, Expr, Outer, OuterKind
+from thalweg.query.null_safe import is_null_safe
 from thalweg.query.shifts import shifted
 from thalweg.query.statement import Statement, StreamRef
 
 _KINDS = {"right": OuterKind.LEFT}  # the other way round
 _COMPARED = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NEQ)
+_OF_NULL = (
+    *(exp.Case, exp.Coalesce, exp.ConcatWs, exp.Greatest, exp.If, exp.Is, exp.Least, exp.NullSafeEQ),
+    exp.Nvl2,
+)
+_NAMED_OF_NULL = ("isnull", "isnotnull", "equal_null", "zeroifnull", "hash", "xxhash64", "named_struct")
+"""What has a value for NULL."""
+
 _HOW = (
     "write equalities, comparisons of two columns (of times also with an INTERVAL added), and conditions on "
     "one stream; other conditions on results go to WHERE"
@@ -27,14 +35,22 @@ def outer_order(statement: Statement) -> list[StreamRef]:
 
 
 def outer_join(
-    statement: Statement, number: int, before: Sequence[str], found: Conditions, key: Callable[[str], Expr]
+    statement: Statement,
+    number: int,
+    before: Sequence[str],
+    missing: Collection[str],
+    found: Conditions,
+    key: Callable[[str], Expr],
 ) -> tuple[Outer, list[Expr]]:
     """The outer join of a stream, and the conditions of its ON that are filters of the stream alone.
 
     `found` are the conditions of its ON; `key` gives the key of a stream where there is no equality. A
     condition on a side of which nothing may be lost takes away its key: a tuple that fails it has no partner.
+    Of the streams `before`, earlier outer joins may leave those out that are `missing`.
     """
-    return _Reader(statement, number, before, found).read(key)
+    reader = _Reader(statement, number, before, found)
+    reader.check(missing)
+    return reader.read(key)
 
 
 class _Reader:
@@ -44,6 +60,16 @@ class _Reader:
         order = outer_order(statement)
         self.alias = order[-1].alias if self.ref.joined in ("right", "full") else self.ref.alias
         self.kind = _KINDS.get(self.ref.joined) or OuterKind(self.ref.joined)
+
+    def check(self, missing: Collection[str]) -> None:
+        """Refuse what has a value also where a stream is missing: keys are made of its tuples."""
+        sides = [side for e in self.found.equalities for side in (e.left, e.right) if not is_null_safe(side)]
+        filters = [f for alias in missing for f in self.found.filters.get(alias, ())]
+        for expr in (*(s for s in sides if s.aliases & {*missing}), *filters):
+            for node in expr.tree.walk():
+                name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
+                if isinstance(node, _OF_NULL) or name in _NAMED_OF_NULL:
+                    self._fail(f"{expr.sql} has a value also where {', '.join(expr.aliases)} is missing")
 
     def read(self, key: Callable[[str], Expr]) -> tuple[Outer, list[Expr]]:
         pairs = [self._oriented(e) for e in self.found.equalities] or self._all_pairs(key)

@@ -136,7 +136,8 @@ def _outer_joins(
     filters: dict[str, list[Expr]] = {}
     before = [ref.alias for ref in order[: len(order) - len(found)]]
     for number, conditions in found.items():
-        one, own = outer_join(statement, number, before, conditions, key)
+        optional = [one.alias for one in joins if one.brings]
+        one, own = outer_join(statement, number, before, optional, conditions, key)
         joins.append(one)
         before.append(one.alias)
         filters[one.alias] = own
