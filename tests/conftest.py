@@ -33,12 +33,12 @@ def operations(tmp_path_factory):
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
     """The one Spark session of this process."""
+    from tests.spark import remote
     from thalweg.spark.session import session
 
     warehouse = tmp_path_factory.mktemp("warehouse")
-    started = session(
-        "local[2]", **{"spark.driver.memory": "2g", "spark.sql.warehouse.dir": warehouse.as_uri()}
-    )
+    conf = {"spark.driver.memory": "2g", "spark.sql.warehouse.dir": warehouse.as_uri()}
+    started = remote.session(**conf) if remote.wanted() else session("local[2]", **conf)
     yield started
     started.stop()
 

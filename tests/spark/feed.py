@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, is_remote
 from pyspark.sql import types as t
 
 import thalweg
@@ -116,6 +116,8 @@ def written(feeds: Mapping[str, Feed], folder: Path) -> Path:
 
 def drained(result: DataFrame, checkpoint: Path) -> tuple[Counter, Any]:
     """All rows of a streaming result, and the query that gave them."""
+    if is_remote():  # a function for batches would run in the server
+        return _drained_to_files(result, checkpoint)
     found: dict[int, pa.Table] = {}
 
     def keep(frame: DataFrame, batch: int) -> None:
@@ -134,13 +136,34 @@ def drained(result: DataFrame, checkpoint: Path) -> tuple[Counter, Any]:
     return sum((multiset(table) for table in found.values()), Counter()), query
 
 
+def _drained_to_files(result: DataFrame, checkpoint: Path) -> tuple[Counter, Any]:
+    """The same by a folder of files, which a checkpoint must keep."""
+    folder = checkpoint.with_name(f"{checkpoint.name}-rows")
+
+    def rows() -> Counter:
+        there = result.sparkSession.read.schema(result.schema).parquet(str(folder))
+        return multiset(there.toArrow()) if folder.exists() else Counter()
+
+    before = rows()
+    query = (
+        result.writeStream.format("parquet")
+        .option("path", str(folder))
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return rows() - before, query
+
+
 def reports(query: Any) -> list[dict[str, Any]]:
     """What operators said of themselves, in all batches of a query."""
     said: list[dict[str, Any]] = []
     for progress in query.recentProgress:
         for name, observed in progress["observedMetrics"].items():
             if name.startswith("thalweg"):
-                said += map(json.loads, observed["reports"])
+                # A Connect session names the columns of a metric beside its values.
+                said += map(json.loads, observed["values"][0] if is_remote() else observed["reports"])
     return said
 
 

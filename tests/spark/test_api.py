@@ -562,6 +562,7 @@ frames = {
 }
 joined = thalweg.join(frames, on="k", within="5 seconds", time="ts")
 assert (context.pythonExec, context.environment) == before
+assert spark.conf.get("spark.sql.shuffle.partitions") == "1"
 writer = joined.writeStream.format("memory").queryName("found").trigger(availableNow=True)
 writer.option("checkpointLocation", sys.argv[1] + "/checkpoint").start().awaitTermination()
 print(spark.table("found").count())

@@ -21,7 +21,7 @@ from thalweg.query.model import RESULT_TIME, Equality, Expr, Input, Output, Quer
 from thalweg.spark.host import compiled, fixed, flow
 from thalweg.spark.late import LateFiles
 from thalweg.spark.results import reports, result_rows, results
-from thalweg.spark.session import prepare, quiet_workers
+from thalweg.spark.session import has_lasting_server, prepare, quiet_workers
 from thalweg.spark.tables import at_once, with_time
 from thalweg.spark.typing import stream_info, typed_query
 from thalweg.spark.worker import forget_at_exit
@@ -207,7 +207,8 @@ def _run(
     )
     if not live:
         return results(flow(made, streams, hosting, output), made.results[0], 0, output)
-    forget_at_exit(hosting.memory)
+    if not has_lasting_server():  # its queries may go on, and what they leave is removed when it ends
+        forget_at_exit(hosting.memory)
     with quiet_workers(spark):
         found = flow(made, streams, hosting, output).observe(_metrics_name(), reports())
         return results(found, made.results[0], 0, output)

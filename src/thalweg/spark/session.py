@@ -6,6 +6,7 @@ import contextlib
 import functools
 import logging
 import os
+import re
 import resource
 import secrets
 import signal
@@ -23,7 +24,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.logger import PySparkLogger
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession, is_remote
 
 from thalweg import private
 from thalweg.errors import UserError
@@ -35,7 +36,7 @@ from thalweg.spark.rows import ROWS_A_BATCH
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _PARTITIONS = "spark.sql.shuffle.partitions"
-_DEFAULT_PARTITIONS = "200"  # Spark's own; for a join of few fat messages, 200 tasks a batch are waste
+_SPLITS = re.compile(r"splits=(\d+)")
 _OWN_PATH, _QUIET = (Path(__file__).with_name(name) for name in ("python.sh", "quiet.sh"))
 _STATE_SERVER = "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkStateServer"
 _NO_START = "JAVA_GATEWAY_EXITED"
@@ -182,8 +183,12 @@ def quiet_workers(spark: SparkSession) -> Iterator[None]:
     """Stateful operators that are made meanwhile run without Spark's own lines about their workers.
 
     These would go to the standard error of a session of the user's. The Python of the workers stays what it
-    is, and so does all that the user has set; THALWEG_SPARK_LOG asks for the lines.
+    is, and so does all that the user has set; THALWEG_SPARK_LOG asks for the lines. The server of a
+    Connect session writes them to its own output, where nothing can be done about them from here.
     """
+    if is_remote():
+        yield
+        return
     context = spark.sparkContext
     python, environment = context.pythonExec, context.environment
     done = python == str(_OWN_PATH) or "THALWEG_SPARK_LOG" in os.environ
@@ -286,6 +291,11 @@ def end_java() -> None:
         process.wait()
 
 
+def has_lasting_server() -> bool:
+    """Whether the session's queries run in a server of Spark Connect that goes on when this process ends."""
+    return is_remote() and "SPARK_LOCAL_REMOTE" not in os.environ
+
+
 def prepare(spark: SparkSession) -> None:
     """Make a session of the user's fit for a streaming join, or say what stands in the way."""
     provider = str(spark.conf.get(_PROVIDER, ""))
@@ -297,7 +307,13 @@ def prepare(spark: SparkSession) -> None:
     spark.conf.set(_PROVIDER, ROCKSDB)
     for key, value in RUNTIME.items():
         spark.conf.set(key, value)
-    if str(spark.conf.get(_PARTITIONS)) == _DEFAULT_PARTITIONS and not spark.sparkContext.getConf().contains(
-        _PARTITIONS
-    ):
-        spark.conf.set(_PARTITIONS, str(spark.sparkContext.defaultParallelism))
+    # Spark's own are 200. For a join of few fat messages, 200 tasks a batch are waste.
+    if not spark.conf.get(_PARTITIONS, None) and (cores := _parallelism(spark)) is not None:
+        spark.conf.set(_PARTITIONS, cores)
+
+
+def _parallelism(spark: SparkSession) -> str | None:
+    """How many tasks run at once, as Spark plans them; a Connect session has no context to ask."""
+    plan = spark.sql("EXPLAIN SELECT * FROM range(1)").first()
+    found = plan and _SPLITS.search(plan[0])
+    return found[1] if found else None

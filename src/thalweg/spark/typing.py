@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException, PySparkTypeError
@@ -17,7 +17,8 @@ from thalweg.query.rename import rename, unqualified
 from thalweg.spark.error_messages import reason
 from thalweg.spark.groups import grouped
 
-_NARROW = (t.ByteType, t.ShortType, t.IntegerType, t.LongType)
+_DIGITS: dict[type[t.DataType], int] = {t.ByteType: 3, t.ShortType: 5, t.IntegerType: 10, t.LongType: 20}
+_NARROW = tuple(_DIGITS)
 
 
 def arrow_type(kind: t.DataType) -> pa.DataType:
@@ -95,7 +96,10 @@ class Typer:
     def type_of(self, expr: Expr) -> t.DataType:
         """The type of an expression over one alias."""
         (alias,) = expr.aliases
-        return self._select(alias, expr, "x").schema["x"].dataType
+        try:
+            return self._select(alias, expr, "x").schema["x"].dataType
+        except (AnalysisException, ParseException) as error:
+            raise UserError(f"{expr.sql}: {reason(error)}") from None
 
     def type_across(self, expr: Expr) -> t.DataType:
         """The type of an expression over any number of aliases, and the result's time."""
@@ -130,7 +134,7 @@ class Typer:
         for side, kind in ((equality.left, left), (equality.right, right)):
             _refuse(side, kind)
         if left != right:
-            left = self._common(equality)
+            left = self._common(equality, left, right)
         target = _canonical(left)
         return Equality(self._cast(equality.left, target), self._cast(equality.right, target))
 
@@ -144,22 +148,39 @@ class Typer:
         return Expr(f"CAST({expr.sql} AS {kind.simpleString()})")
 
     def _select(self, alias: str, expr: Expr, name: str) -> DataFrame:
-        try:
-            return self._empty[alias].selectExpr(f"{unqualified(expr)} AS {name}")
-        except (AnalysisException, ParseException) as error:
-            raise UserError(f"{expr.sql}: {reason(error)}") from None
+        return self._empty[alias].selectExpr(f"{unqualified(expr)} AS {name}")
 
-    def _common(self, equality: Equality) -> t.DataType:
+    def _common(self, equality: Equality, left: t.DataType, right: t.DataType) -> t.DataType:
+        """The type in which Spark compares two types: the one where a cast of both sides changes nothing."""
         (a,), (b,) = equality.left.aliases, equality.right.aliases
         pair = self._select(a, equality.left, "l").crossJoin(self._select(b, equality.right, "r"))
+        where = f"{equality.left.sql} = {equality.right.sql}"
+        remedy = "cast one side to the type of the other"
         try:
-            plan = pair.where("l = r")._jdf.queryExecution().analyzed()
-        except AnalysisException as error:
-            raise UserError(
-                f"{equality.left.sql} = {equality.right.sql}: {reason(error)}",
-                remedy="cast one side to the type of the other",
-            ) from None
-        return t._parse_datatype_json_string(plan.condition().left().dataType().json())
+            plain = pair.where("l = r")
+            plain.sameSemantics(pair)  # a Connect session looks at an expression only when it is asked
+            for kind in _candidates(pair, left, right):
+                if plain.sameSemantics(pair.where(f"{_as(kind, 'l', left)} = {_as(kind, 'r', right)}")):
+                    return kind
+        except (AnalysisException, ParseException) as error:
+            raise UserError(f"{where}: {reason(error)}", remedy=remedy) from None
+        types = f"{left.simpleString()} and {right.simpleString()}"
+        raise UserError(f"{where}: the type in which Spark compares {types} is not known", remedy=remedy)
+
+
+def _candidates(pair: DataFrame, left: t.DataType, right: t.DataType) -> Iterator[t.DataType]:
+    """Types in which Spark may compare two columns."""
+    yield from (left, right)
+    yield pair.selectExpr("coalesce(l, r) AS x").schema["x"].dataType
+    yield t.DoubleType()
+
+
+def _as(kind: t.DataType, column: str, own: t.DataType) -> str:
+    """A column cast to a type as Spark does it to compare: an integer becomes a decimal of its own first."""
+    if isinstance(kind, t.DecimalType) and type(own) in _DIGITS:
+        exact = t.DecimalType(_DIGITS[type(own)], 0)
+        column, own = f"CAST({column} AS {exact.simpleString()})", exact
+    return column if own == kind else f"CAST({column} AS {kind.simpleString()})"
 
 
 def _named(columns: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
