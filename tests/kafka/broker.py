@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import socket
-import subprocess
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import NewTopic
-from kafka.errors import KafkaError
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
-SCRIPT = Path(__file__).parents[2] / "tools" / "kafka" / "broker.sh"
+from thalweg.bench import broker
+
+SCRIPT = Path(__file__).parents[2] / broker.SCRIPT
 PARTITIONS = 3
 
 
@@ -38,8 +36,7 @@ class Broker:
         return made
 
     def create(self, topic: str, partitions: int = PARTITIONS) -> None:
-        with self.admin() as admin:
-            admin.create_topics([NewTopic(topic, partitions, 1)])
+        broker.create(self.servers, [topic], partitions)
 
     def delete(self, topic: str) -> None:
         with self.admin() as admin:
@@ -74,55 +71,16 @@ class Broker:
         finally:
             consumer.close()
 
-    @contextmanager
-    def admin(self) -> Iterator[Any]:
-        client = KafkaAdminClient(bootstrap_servers=self.servers)
-        try:
-            yield client
-        finally:
-            client.close()
+    def admin(self) -> AbstractContextManager[Any]:
+        return broker.admin(self.servers)
 
 
 @contextmanager
 def running(folder: Path) -> Iterator[Broker]:
     """A broker for as long as it is needed."""
-    port = _free_port()
-    with (folder / "broker.log").open("wb") as log:
-        process = subprocess.Popen(
-            [SCRIPT, "run", str(port), folder], stdin=subprocess.DEVNULL, stdout=log, stderr=log
-        )
-    try:
-        broker = _answers(f"127.0.0.1:{port}", process, folder / "broker.log")
+    with broker.running(folder, SCRIPT) as servers:
+        started = Broker(servers)
         try:
-            yield broker
+            yield started
         finally:
-            broker.producer.close()
-    finally:
-        process.kill()  # it need not tidy up: its folder goes
-        process.wait()
-
-
-def _answers(servers: str, process: subprocess.Popen[bytes], log: Path) -> Broker:
-    """The broker, once it answers."""
-    while process.poll() is None:
-        try:
-            broker = Broker(servers)
-            with broker.admin() as admin:
-                admin.list_topics()
-            return broker
-        except (KafkaError, OSError):
-            time.sleep(0.2)
-    raise RuntimeError(f"the broker has ended: {log.read_text()[-2000:]}")
-
-
-def _free_port() -> int:
-    """A port that is free, as the one after it, which the broker's controller takes."""
-    while True:
-        with socket.socket() as one, socket.socket() as next_one:
-            one.bind(("127.0.0.1", 0))
-            port: int = one.getsockname()[1]
-            try:
-                next_one.bind(("127.0.0.1", port + 1))
-            except OSError:
-                continue
-            return port
+            started.producer.close()

@@ -15,6 +15,7 @@ from rich.table import Table
 from thalweg.bench import adapt as adapting
 from thalweg.bench import batch as batches
 from thalweg.bench import budget, growth, kernel, report
+from thalweg.bench import kafka as kafka_bench
 from thalweg.bench import kinds as kinds_bench
 from thalweg.bench import page as page_bench
 from thalweg.bench import planners as planning
@@ -22,6 +23,7 @@ from thalweg.bench import simulate as simulating
 from thalweg.bench import sites as sites_bench
 from thalweg.bench import soak as soaking
 from thalweg.bench import split as splitting
+from thalweg.bench.broker import SCRIPT
 from thalweg.bench.data import WORKLOADS, workload
 from thalweg.bench.join import Comparison, ResultsDifferError, compare
 from thalweg.bench.side import SIDES
@@ -249,6 +251,31 @@ def kinds(
         print(json.dumps({"kinds": [k.__dict__ for kinds in found for k in kinds]}))
     else:
         _print(kinds_bench.COLUMNS, rows)
+
+
+@app.command()
+def kafka(
+    *,
+    scale: Annotated[float, typer.Option(help="Shrink the data, for a quick look.")] = 1.0,
+    out: Out = Path("benchmarks/results"),
+    data: RunData = Path("benchmarks/data/kafka"),
+    broker: Annotated[
+        Path, typer.Option(help="The script that starts a broker and has Spark's packages for it.")
+    ] = SCRIPT,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a join from Kafka to Kafka, beside the same from parquet to parquet."""
+    data.mkdir(parents=True, exist_ok=True)
+    spec = sites_bench.LARGE.scaled(scale)
+    found = kafka_bench.measure(data.absolute(), _progress, spec, broker)
+    rows = kafka_bench.rows(found)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "kafka.md").write_text(report.markdown(kafka_bench.COLUMNS, rows) + "\n")
+    (out / "kafka.json").write_text(json.dumps(found.to_json(), indent=1) + "\n")
+    if as_json:
+        print(json.dumps(found.to_json()))
+    else:
+        _print(kafka_bench.COLUMNS, rows)
 
 
 @app.command()
