@@ -30,6 +30,7 @@ _RECORD = {
     "timestamp": "TIMESTAMP",
     "headers": "ARRAY<STRUCT<key: STRING, value: BINARY>>",
 }
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _MICROS = {"seconds": 1_000_000, "milliseconds": 1_000, "microseconds": 1}
 _NUMBER = r"^\\s*[-+]?[0-9]+([.][0-9]*)?([eE][-+]?[0-9]+)?\\s*$"
 
@@ -183,7 +184,9 @@ def _moment(stream: Stream) -> str:
         pattern = stream.time_format.replace("\\", "\\\\").replace("'", "\\'")
         return f"try_to_timestamp({column}, '{pattern}')"
     if stream.time_unit is not None:
-        exact = f"try_multiply(try_cast({column} AS DECIMAL(38, 6)), {_MICROS[stream.time_unit]})"
+        # A decimal is exact for any number, and costs as much as the rest of the decoding.
+        wide = "BIGINT" if (stream.raw_time or "").lower() in _INTEGERS else "DECIMAL(38, 6)"
+        exact = f"try_multiply(try_cast({column} AS {wide}), {_MICROS[stream.time_unit]})"
         return f"timestamp_micros(try_cast({exact} AS BIGINT))"
     # Spark would take a number in JSON for seconds, and milliseconds for a time in fifty thousand years.
     what = (
