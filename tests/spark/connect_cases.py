@@ -1,14 +1,21 @@
-"""Joins on a Spark Connect session; `test_connect.py` runs them in a process that has one."""
+"""Joins on a Spark Connect session; `test_connect.py` runs them in a process that has one.
+
+`python -m tests.spark.connect_cases FOLDER` is a join that can be killed, over the feeds in a folder.
+"""
 
 from __future__ import annotations
 
 import random
+import sys
+from pathlib import Path
 
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 
 import thalweg
 
 from .feed import SECOND, Feed, drained, expected, multiset, reports, rows
+from .remote import session
 
 SQL = (
     "SELECT a.ts AS x, a.k, b.ts AS y, c.ts AS z, a.id + b.id AS n, result_time "
@@ -25,7 +32,7 @@ def feeds_of(seed: int, batches: int, size: int) -> dict[str, Feed]:
         moments = [4 * n + rng.uniform(-9, 4) for _ in range(size)]
         return rows("ts k id", *((at, rng.randrange(4), rng.randrange(100)) for at in moments))
 
-    kinds = {"a": "int", "b": "bigint", "c": "decimal(5,0)"}
+    kinds = {"a": "int", "b": "bigint", "c": "bigint"}
     return {
         name: Feed(
             {"ts": "timestamp", "k": kind, "id": "int"},
@@ -60,3 +67,28 @@ def test_a_join_goes_on_where_it_stopped(spark, tmp_path):
     assert any(r.get("disk_bytes") for r in said)
     static = {name: feed.static(spark, tmp_path / name) for name, feed in feeds.items()}
     assert multiset(thalweg.sql(spark, SQL, static, time="ts").toArrow()) == expected(SQL, feeds, whole=True)
+
+
+LONG = 2, 12, 30
+"""Seed, batches and size of the feeds of a join that is killed."""
+
+
+def main(folder: Path) -> None:
+    """Join the feeds of a folder, from where an earlier process was killed; write all results to a file."""
+    spark = session()
+    live = {name: feed.live(spark, folder / name) for name, feed in feeds_of(*LONG).items()}
+    joined = thalweg.sql(spark, SQL, live, time="ts", lateness="6 seconds")
+    query = (
+        joined.writeStream.format("parquet")
+        .option("path", str(folder / "results"))
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    pq.write_table(spark.read.parquet(str(folder / "results")).toArrow(), folder / "all.parquet")
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import random
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from tests.conftest import environment
 
+from .connect_cases import LONG, SQL, feeds_of
+from .feed import expected, multiset, written
 from .remote import CONNECT, VARIABLE
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
+KILLS = int(os.environ.get("KILLS", "3"))
 
 
 def on_connect(*what: object, within: float = 600) -> None:
@@ -33,6 +41,33 @@ def on_connect(*what: object, within: float = 600) -> None:
 
 def test_a_join_goes_on_where_it_stopped():
     on_connect(HERE / "connect_cases.py")
+
+
+@pytest.mark.long
+def test_killed_at_any_moment_each_result_is_there_once(tmp_path):
+    """The program and its server, which end together."""
+    rng = random.Random(os.environ.get("SEED", "1"))
+    feeds = feeds_of(*LONG)
+    written(feeds, tmp_path)
+
+    def batches() -> int:
+        return len([*(tmp_path / "checkpoint" / "commits").glob("[0-9]*")])
+
+    def start() -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "tests.spark.connect_cases", str(tmp_path)]
+        return subprocess.Popen(command, cwd=ROOT, env=environment(), start_new_session=True)
+
+    for _ in range(KILLS):
+        until = batches() + rng.randint(1, 3)
+        process = start()
+        while process.poll() is None and batches() < until:
+            time.sleep(0.05)
+        time.sleep(rng.uniform(0, 1))
+        assert process.poll() is None, "nothing is left to be killed"
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    assert start().wait(600) == 0
+    assert multiset(pq.read_table(tmp_path / "all.parquet")) == expected(SQL, feeds)
 
 
 @pytest.mark.long
