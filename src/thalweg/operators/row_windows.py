@@ -23,15 +23,22 @@ from thalweg.wire.message import merge
 
 @dataclass(frozen=True)
 class Counted:
-    """The last moments of further tuples, those learnt of earlier ones, and the tuples with none so far."""
+    """The last moments of further tuples, those learnt of earlier ones, and what counts them.
+
+    `known` are all tuples, `fresh` the further ones, and `tail` those with no last moment so far.
+    """
 
     ends: np.ndarray
     learnt: Ends
+    known: pa.RecordBatch
+    fresh: pa.RecordBatch
     tail: pa.RecordBatch
 
 
 def count(window: RowWindow, tail: pa.RecordBatch | None, ordered: pa.RecordBatch) -> Counted:
     """Count further tuples of a stream, which are in order and have their places.
+
+    `tail` has all tuples with no last moment so far; it may have others, whose last moments were told before.
 
     >>> def tuples(places, times):
     ...     return pa.record_batch([pa.array(places), pa.array(times)], names=[SEQ, START])
@@ -51,10 +58,10 @@ def count(window: RowWindow, tail: pa.RecordBatch | None, ordered: pa.RecordBatc
     before, after = order[: -window.size], order[window.size :]
     within = group[before] == group[after]
     ends[before[within]] = times[after[within]] - 1
-    found = np.flatnonzero(ends[:earlier] < NEVER)
+    found = before[within & (before < earlier) & (after >= earlier)]  # else it was told before
     by_place = found[np.argsort(places[found])]
     learnt = Ends(window.name, places[by_place], ends[by_place])
-    return Counted(ends[earlier:], learnt, known.filter(pa.array(ends == NEVER)))
+    return Counted(ends[earlier:], learnt, known, fresh, known.filter(pa.array(ends == NEVER)))
 
 
 def parts(batch: pa.RecordBatch, by: Sequence[str]) -> np.ndarray:

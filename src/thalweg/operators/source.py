@@ -153,7 +153,7 @@ class Source:
             tail = f"tail.{window.name}"
             counted = count(window, memo.tables.get(tail), ordered)
             columns[window.end] = pa.array(counted.ends)
-            memo.tables[tail] = counted.tail
+            memo.grow(tail, counted.known, counted.fresh, counted.tail)
             learnt += [counted.learnt] if len(counted.learnt.places) else []
         yield pa.record_batch(list(columns.values()), names=list(columns))
         yield from learnt
