@@ -53,7 +53,7 @@ MAY_IMPORT = {
     },
     "bench": {
         *("kernel", "query", "spark", "catalog", "plan", "cost", "planners", "reproduce"),
-        *("wire", "exchange", "adapt", "demo", "workloads", "simulate"),
+        *("wire", "exchange", "adapt", "demo", "workloads", "simulate", "page"),
     },
     "demo": {"catalog", "query", "plan", "cost", "planners", "report", "adapt"},
     "reproduce": {
