@@ -15,6 +15,7 @@ from tests.simulate.sites_cases import TIME, drive_rows, evaluate, labels
 from thalweg.catalog.model import TIMELESS, Source, Stats, Stream
 from thalweg.compile.compiler import compile_plan
 from thalweg.compile.inputs import StreamInfo, TypedQuery
+from thalweg.compile.query_fields import field_named
 from thalweg.operators.program import Program
 from thalweg.operators.spec import START
 from thalweg.oracle import duck, reference
@@ -163,7 +164,7 @@ def given_out(con, known, asked, same, parts) -> Counter:
     members, names = [], {}
     for n, alias in enumerate(asked.aliases):
         names[alias] = f"m{n}"
-        own = [(c, ".".join(same.get((alias, c), (alias, c)))) for c in types[alias]]
+        own = [(c, field_named(*same.get((alias, c), (alias, c)))) for c in types[alias]]
         there = [(c, carrier) for c, carrier in own if carrier in rows.column_names]
         packed = ", ".join(f'"{c}" := "{carrier}"' for c, carrier in [*there, ("@", "#start")])
         members.append(f"struct_pack({packed}) AS m{n}")

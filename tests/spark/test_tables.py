@@ -112,6 +112,7 @@ def test_a_run_joins_streams_with_a_table(place, thalweg):
     assert "; its files have changed since" in out
 
 
+@pytest.mark.long
 def test_a_batch_that_is_repeated_has_the_same_rows(place, thalweg):
     """The run is killed in its first batch, when it has read the table; then the table changes."""
     (place / "die-0").touch()
