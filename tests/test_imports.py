@@ -12,7 +12,7 @@ import thalweg
 SOURCE = Path(thalweg.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
 
-ANYONES = {"errors", "extras", "files", "names", "private", "processes", "storage", "units"}
+ANYONES = {"errors", "extras", "files", "lock", "names", "private", "processes", "storage", "units"}
 """Modules that every part may import."""
 
 MAY_IMPORT = {

@@ -22,9 +22,12 @@ from thalweg.exchange.drafts import Drafts
 from thalweg.exchange.files import FileExchanges
 from thalweg.exchange.links import Link
 from thalweg.exchange.parcel_file import CONTROL
-from thalweg.files import whole, write_text
+from thalweg.files import Lines, copied, move, remove_all, whole, write_text
 from thalweg.kernel.spill_files import SpillFolder
+from thalweg.live.series import Follower, Point, Series, files
 from thalweg.spark.late import LateFiles
+from thalweg.spark.result_files import ResultFile
+from thalweg.spark.sinks.parquet import ParquetSink
 from thalweg.storage import RemoteFile, RemotePath, location
 
 
@@ -227,3 +230,87 @@ def test_a_run_needs_a_folder(command, capsys):
     assert capsys.readouterr().err == (
         "thalweg: s3a://b/run: a run needs a folder for its files; give a path, or file:///...\n"
     )
+
+
+def test_what_a_store_has_moves_and_goes(remote):
+    (remote / "draft" / "x").write_bytes(b"1")
+    (remote / "r" / "x").write_bytes(b"0")
+    move(remote / "draft" / "x", remote / "r" / "x")
+    assert ((remote / "r" / "x").read_text(), names(remote)) == ("1", ["r"])
+    (remote / "r" / "deep" / "y").write_bytes(b"2")
+    (remote / "rest").write_bytes(b"3")
+    with copied(remote / "r") as folder:
+        assert {f.name: f.read_text() for f in folder.iterdir()} == {"x": "1"}
+    with copied(remote, "r/deep", "none") as folder:
+        assert [str(f.relative_to(folder)) for f in sorted(folder.rglob("*"))] == [
+            "none",
+            "r",
+            "r/deep",
+            "r/deep/y",
+        ]
+    remove_all(remote / "r")
+    remove_all(remote / "r")
+    assert names(remote) == ["rest"]
+
+
+def test_it_is_replaced_only_as_it_was_last_seen(remote):
+    assert not remote.replace_if("none", b"0")
+    remote.write_bytes(b"1")
+    seen = remote.stamp()
+    assert remote.replace_if(seen, b"2")
+    assert not remote.replace_if(seen, b"3")
+    assert remote.read_bytes() == b"2"
+
+
+def test_lines_are_appended(place, monkeypatch):
+    ensure(place)
+    file = Lines(place / "f")
+    for line in ("a\n", "b\n"):
+        file.append(line)
+    file.close()
+    again = Lines(place / "f")
+    again.append("c\n")
+    again.close()
+    assert (place / "f").read_text() == "a\nb\nc\n"
+    again.hand_over(place / "g")
+    again.append("d\n")
+    again.close()
+    assert ((place / "f").read_text(), (place / "g").read_text()) == ("d\n", "a\nb\nc\n")
+    again.rewrite("e\n")
+    again.append("f\n")
+    again.close()
+    assert (place / "f").read_text() == "e\nf\n"
+
+
+def test_points_of_a_run(place):
+    """As a run writes them and its page reads them."""
+    ensure(place)
+    made, follower = Series(place), Follower(files(place)[0], 10)
+    assert follower.read() == []
+    for n in range(3):
+        made.add(Point(n, float(n), 0.5))
+    made.close()
+    assert [p.batch for p in follower.read()] == [p.batch for p in follower.read()] == [0, 1, 2]
+    again = Series(place)
+    assert again.before(2) == Point(1, 1.0, 0.5)
+    again.add(Point(2, 9.0, 0.5))
+    again.close()
+    assert [p.at for p in follower.read()] == [0.0, 1.0, 9.0]
+
+
+def test_a_result_file_is_there_when_it_is_closed(place):
+    ensure(place)
+    batch = pa.record_batch({"n": pa.array([1, 2])})
+    file = ResultFile(str(place), batch.schema)
+    file.add(batch)
+    assert isinstance(place, Path) or not names(place)
+    file.close()
+    ensure(place / "results")
+    sink = ParquetSink(place / "results", place)
+    sink.publish([(file.name, 2)], 3)
+    assert names(place) == ["results"]
+    assert names(place / "results") == ["000000003-0000.parquet"]
+    found = pq.read_table(pa.BufferReader((place / "results" / "000000003-0000.parquet").read_bytes()))
+    assert found.to_pylist() == [{"n": 1}, {"n": 2}]
+    sink.clear(3)
+    assert names(place / "results") == []

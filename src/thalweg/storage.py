@@ -1,7 +1,7 @@
 """Where files are: in a folder, or in an object store.
 
-A location is a `Path`, or a `RemotePath`, which has the part of a path's methods that parcels, late tuples
-and spilled tuples need. What a disk and an object store do differently is in `files` and `exchange.disk`.
+A location is a `Path`, or a `RemotePath`, which has the part of a path's methods that a run needs. What a
+disk and an object store do differently is in `files`, `exchange.disk` and `lock`.
 """
 
 from __future__ import annotations
@@ -111,6 +111,14 @@ class RemotePath:
         return PurePosixPath(self.key).name
 
     @property
+    def stem(self) -> str:
+        return PurePosixPath(self.key).stem
+
+    @property
+    def suffix(self) -> str:
+        return PurePosixPath(self.key).suffix
+
+    @property
     def parent(self) -> RemotePath:
         return RemotePath(self.scheme, str(PurePosixPath(self.key).parent))
 
@@ -119,6 +127,13 @@ class RemotePath:
 
     def absolute(self) -> RemotePath:
         return self
+
+    def resolve(self) -> RemotePath:
+        return self
+
+    @property
+    def bucket(self) -> str:
+        return self.key.partition("/")[0]
 
     @property
     def _store(self) -> Any:
@@ -199,9 +214,17 @@ class RemotePath:
         with self._told():
             return int(self._store.info(self.key, refresh=True)["size"])
 
+    def stamp(self) -> str:
+        """What changes whenever the file does."""
+        with self._told():
+            return str(self._store.info(self.key, refresh=True)["ETag"])
+
     def read_bytes(self, start: int | None = None, end: int | None = None) -> bytes:
         with self._told():
             return bytes(self._store.cat_file(self.key, start=start, end=end))
+
+    def read_text(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        return self.read_bytes().decode(encoding, errors)
 
     def open(self) -> RemoteFile:
         """The file, to be read from its beginning."""
@@ -221,10 +244,44 @@ class RemotePath:
             return False
         return True
 
+    def replace_if(self, stamp: str, data: bytes) -> bool:
+        """Write the whole file if it still has this stamp; False if it has changed, or is gone."""
+        try:
+            with self._told():
+                self._store.pipe_file(self.key, data, IfMatch=stamp)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # as the precondition that is not met is told
+                raise
+            return False
+        return True
+
     def put(self, file: Path) -> None:
         """Take over a local file."""
         with self._told():
             self._store.put_file(str(file), self.key)
+
+    def get(self, file: Path) -> None:
+        """Copy it to a local file."""
+        with self._told():
+            self._store.get_file(self.key, str(file))
+
+    def move(self, target: RemotePath) -> None:
+        """Give it another name, within the store; a file of that name is replaced."""
+        with self._told():
+            self._store.cp_file(self.key, target.key)
+            self._store.rm_file(self.key)
+
+    def remove_below(self) -> None:
+        """Remove all names below this one."""
+        with self._told():
+            try:
+                found = self._store.find(f"{self.key}/")
+            except FileNotFoundError:
+                return
+            if found:
+                self._store.rm(found)
 
     def unlink(self, missing_ok: bool = True) -> None:
         """Remove the file; stores don't say whether there was one."""

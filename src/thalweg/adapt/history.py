@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import TypeAdapter
@@ -14,6 +13,7 @@ from thalweg.errors import UserError
 from thalweg.files import write_text
 from thalweg.plan.document import Plan
 from thalweg.plan.options import PlanChange, PlanInForce
+from thalweg.storage import Location
 
 WITHOUT = "remove it; the run goes on without"
 """What to do with a damaged file that only tells what was."""
@@ -74,16 +74,16 @@ def plan_file(change: int) -> str:
 class History:
     """All records of a run, in the order of their times."""
 
-    path: Path
+    path: Location
     records: list[Record] = field(default_factory=list)
 
     @classmethod
-    def of_run(cls, out: Path) -> History:
+    def of_run(cls, out: Location) -> History:
         """That of the run with this output folder."""
         return cls.load(out / "_thalweg" / "changes.json")
 
     @classmethod
-    def load(cls, path: Path) -> History:
+    def load(cls, path: Location) -> History:
         try:
             return cls(path, _ADAPTER.validate_json(path.read_bytes()) if path.exists() else [])
         except ValueError:

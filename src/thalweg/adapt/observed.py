@@ -6,7 +6,6 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 from thalweg.adapt.history import WITHOUT
@@ -16,6 +15,7 @@ from thalweg.errors import UserError
 from thalweg.observe.joins import joins
 from thalweg.observe.sketch import Sketch
 from thalweg.query.model import Query
+from thalweg.storage import Location
 
 HALF_LIFE_S = 20.0
 """After so many seconds of the streams' own time a tuple counts half."""
@@ -128,7 +128,7 @@ class Observed:
         return cls(sketches, data["top"], data["since"], links)
 
     @classmethod
-    def load(cls, path: Path) -> Observed:
+    def load(cls, path: Location) -> Observed:
         """What an earlier run has written; nothing, if there is no file."""
         try:
             return cls.from_json(path.read_text()) if path.exists() else cls()

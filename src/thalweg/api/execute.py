@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import permutations
 from math import isfinite
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thalweg.api.inputs import (
@@ -23,7 +22,7 @@ from thalweg.api.inputs import (
 )
 from thalweg.errors import Stopped, UserError
 from thalweg.plan.options import Adapt
-from thalweg.storage import folder
+from thalweg.storage import Location, folder
 
 if TYPE_CHECKING:
     from thalweg.catalog.model import Catalog
@@ -96,7 +95,7 @@ def cautions(options: RunOptions) -> Iterator[str]:
 
 
 @contextmanager
-def page_of(out: Path, port: int | None) -> Iterator[str | None]:
+def page_of(out: Location, port: int | None) -> Iterator[str | None]:
     """The address of the page of a run, if it is asked for; it is there while the run goes on.
 
     Port 0 is the first free one of the usual ports.
@@ -116,7 +115,7 @@ class Ended:
 
     metrics: Mapping[str, Any]
     stopped: Stopped | None
-    picture: Path | None
+    picture: Location | None
     notes: tuple[str, ...]
 
 
@@ -216,14 +215,14 @@ def _emulated(options: RunOptions, links: bool, jitter_s: float) -> tuple[Emulat
     return tuple(found)
 
 
-def _is_complete(out: Path) -> bool:
+def _is_complete(out: Location) -> bool:
     try:
         return bool(json.loads((out / "metrics.json").read_text(encoding="utf-8"))["complete"])
     except (OSError, ValueError, KeyError, TypeError):
         return False
 
 
-def _draw(out: Path, catalog: Catalog) -> Path:
+def _draw(out: Location, catalog: Catalog) -> Location:
     """Draws the traffic between sites."""
     from thalweg.report import flow
 

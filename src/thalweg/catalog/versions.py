@@ -11,7 +11,7 @@ from pathlib import Path
 
 from thalweg.catalog.model import Stream
 from thalweg.files import write_text
-from thalweg.storage import folder, scheme_of
+from thalweg.storage import Location, folder, scheme_of
 
 
 @dataclass(frozen=True)
@@ -25,17 +25,17 @@ class Version:
 
 @dataclass(frozen=True)
 class Kept:
-    """Where a run keeps the version of a table that it has read. It is there whole or not at all."""
+    """Where a run keeps the version of a table that it has read. It is whole when it is noted."""
 
-    folder: Path
+    folder: Location
 
     @classmethod
-    def of(cls, out: Path, table: str) -> Kept:
+    def of(cls, out: Location, table: str) -> Kept:
         """That of a run under `out`."""
         return cls(out / "_thalweg" / "tables" / table)
 
     @property
-    def rows(self) -> Path:
+    def rows(self) -> Location:
         """The folder of parquet files with the rows."""
         return self.folder / "rows"
 

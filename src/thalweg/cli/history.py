@@ -11,7 +11,7 @@ import typer
 
 from thalweg.cli import options as given
 from thalweg.errors import UserError
-from thalweg.storage import folder
+from thalweg.storage import Location
 
 if TYPE_CHECKING:
     from thalweg.adapt.history import History
@@ -23,7 +23,7 @@ _SHOWN = 5
 
 
 def history(
-    out: Annotated[Path, typer.Argument(metavar="DIR", parser=folder, help="The output folder of a run.")],
+    out: given.RunOut,
     picture: Annotated[
         Path | None, typer.Option("--picture", metavar="FILE", help="Draw costs and changes, SVG or PNG.")
     ] = None,
@@ -56,7 +56,7 @@ def history(
         _show_links(links)
 
 
-def _draw(out: Path, told: History, unit: str, picture: Path, change: int | None) -> None:
+def _draw(out: Location, told: History, unit: str, picture: Path, change: int | None) -> None:
     from thalweg.report import changes, move
 
     if change is None:
@@ -115,7 +115,7 @@ def _moment(seconds: float) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _unit(out: Path) -> str:
+def _unit(out: Location) -> str:
     from thalweg.cost.objectives import MODELS
     from thalweg.plan.document import Plan
 

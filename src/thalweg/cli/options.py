@@ -32,6 +32,7 @@ Settings = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", parser=folder, help="The run's output folder.")]
+RunOut = Annotated[Path, typer.Argument(metavar="DIR", parser=folder, help="The output folder of a run.")]
 Page = Annotated[
     int | None,
     typer.Option(

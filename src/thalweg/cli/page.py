@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
+from thalweg.cli import options as given
 from thalweg.errors import UserError
-from thalweg.storage import folder
 
 
 def page(
-    out: Annotated[Path, typer.Argument(metavar="DIR", parser=folder, help="The output folder of a run.")],
+    out: given.RunOut,
     port: Annotated[
         int | None,
         typer.Option("--port", min=0, max=65535, metavar="N", help="Default: the first free one from 8484."),

@@ -11,6 +11,7 @@ import typer
 
 from thalweg.cli import options as given
 from thalweg.plan.options import Adapt
+from thalweg.storage import Location
 
 
 class Log(StrEnum):
@@ -121,7 +122,7 @@ def run(
         raise ended.stopped
 
 
-def _show(metrics: Mapping[str, Any], picture: Path | None) -> None:
+def _show(metrics: Mapping[str, Any], picture: Location | None) -> None:
     from rich.console import Console
     from rich.table import Table
 

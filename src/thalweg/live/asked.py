@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from thalweg.catalog.model import Catalog
 from thalweg.files import write_text
 from thalweg.plan.options import Objective, PlanOptions, RunOptions
+from thalweg.storage import Location
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Asked:
     def of(cls, options: RunOptions) -> Asked:
         return cls(options.catalog, options.planning, options.once)
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Location) -> None:
         planning = {
             "planner": self.planning.planner,
             "objective": str(self.planning.objective),
@@ -38,7 +38,7 @@ class Asked:
         write_text(path, json.dumps(told))
 
     @classmethod
-    def load(cls, path: Path) -> Asked:
+    def load(cls, path: Location) -> Asked:
         """The inverse of `save`; a ValueError, KeyError or TypeError for anything else."""
         told = json.loads(path.read_text(encoding="utf-8"))
         planning = PlanOptions(**{**told["planning"], "objective": Objective(told["planning"]["objective"])})

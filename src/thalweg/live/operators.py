@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from pydantic import TypeAdapter
 
 from thalweg.files import write_text
+from thalweg.storage import Location
 
 State = Literal["", "starting", "ending", "leaving"]
 
@@ -62,11 +62,11 @@ class Operators:
     coming: int
     running: tuple[Running, ...]
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Location) -> None:
         write_text(path, _ADAPTER.dump_json(self).decode())
 
     @classmethod
-    def load(cls, path: Path) -> Operators:
+    def load(cls, path: Location) -> Operators:
         """What is written down; none where there is no file, or a damaged one."""
         try:
             return _ADAPTER.validate_json(path.read_bytes())

@@ -14,10 +14,10 @@ import os
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
-from thalweg.files import write_text
+from thalweg.files import Lines, stamp
+from thalweg.storage import Location, RemotePath
 
 LINES = 600
 """So many batches are in one file of the recent ones."""
@@ -101,15 +101,13 @@ class Point:
 class Series:
     """The points of a run, written after each batch."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Location) -> None:
         self.folder = folder
-        self._recent, self._older, self._whole = files(folder)
-        self._known = [*points(self._older), *points(self._recent)][-2:]
-        self._lines = sum(1 for _ in points(self._recent))
-        whole = list(points(self._whole))
-        self._times = [p.at for p in whole]
-        for file in (self._recent, self._whole):
-            _mend(file)
+        recent, self._older, whole = files(folder)
+        self._known = [*points(self._older), *points(recent)][-2:]
+        self._lines = sum(1 for _ in points(recent))
+        self._times = [p.at for p in points(whole)]
+        self._recent, self._whole = Lines(recent), Lines(whole)
 
     def before(self, batch: int) -> Point | None:
         """The last point before a batch, which may be repeated."""
@@ -118,35 +116,41 @@ class Series:
     def add(self, point: Point) -> None:
         """Write down a point."""
         if self._lines >= LINES:
-            self._recent.replace(self._older)
+            self._recent.hand_over(self._older)
             self._lines = 0
-        _append(self._recent, point.line())
+        self._recent.append(point.line())
         self._lines += 1
         self._known = [*(p for p in self._known if p.batch < point.batch), point][-2:]
         if not self._times or point.at - self._times[-1] >= self._every(point.at):
-            _append(self._whole, point.line(work=False))
+            self._whole.append(point.line(work=False))
             self._times.append(point.at)
             if len(self._times) > 2 * POINTS:
                 self._thin(point.at)
+
+    def close(self) -> None:
+        """Write down what has not been written yet."""
+        self._recent.close()
+        self._whole.close()
 
     def _every(self, at: float) -> float:
         return max(EVERY_S, (at - self._times[0]) / POINTS)
 
     def _thin(self, at: float) -> None:
         kept: list[Point] = []
-        for point in points(self._whole):
+        self._whole.close()
+        for point in points(self._whole.path):
             if not kept or point.at - kept[-1].at >= self._every(at):
                 kept.append(point)
-        write_text(self._whole, "".join(p.line(work=False) for p in kept))
+        self._whole.rewrite("".join(p.line(work=False) for p in kept))
         self._times = [p.at for p in kept]
 
 
-def files(folder: Path) -> tuple[Path, Path, Path]:
+def files(folder: Location) -> tuple[Location, Location, Location]:
     """The files of the recent batches, of those before them, and of the whole run."""
     return folder / "recent.jsonl", folder / "recent.1.jsonl", folder / "whole.jsonl"
 
 
-def points(file: Path) -> Iterator[Point]:
+def points(file: Location) -> Iterator[Point]:
     """The points in a file."""
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
@@ -158,23 +162,30 @@ def points(file: Path) -> Iterator[Point]:
 class Follower:
     """Reads a file of points as it grows."""
 
-    def __init__(self, file: Path, most: int) -> None:
+    def __init__(self, file: Location, most: int) -> None:
         self.file, self.most = file, most
         self.points: list[Point] = []
-        self._at: tuple[int, int] = (0, 0)  # which file, and how far it has been read
+        self._at: tuple[Any, int] = (None, 0)  # which file, and how far it has been read
 
     def read(self) -> Sequence[Point]:
         """All points; the last of each batch."""
+        known, offset = self._at
         try:
-            with self.file.open("rb") as file:
-                stat = os.fstat(file.fileno())
-                number, offset = self._at
-                if stat.st_ino != number or stat.st_size < offset:  # another file has taken its place
-                    self.points, offset = [], 0
-                file.seek(offset)
-                fresh = file.read()
+            if isinstance(self.file, RemotePath):
+                # It is written anew each time, whole.
+                which: Any = stamp(self.file)
+                if which == known:
+                    return self.points
+                fresh, offset, self.points = self.file.read_bytes(), 0, []
+            else:
+                with self.file.open("rb") as file:
+                    stat = os.fstat(file.fileno())
+                    if stat.st_ino != known or stat.st_size < offset:  # another file has taken its place
+                        self.points, offset = [], 0
+                    file.seek(offset)
+                    which, fresh = stat.st_ino, file.read()
         except FileNotFoundError:
-            self.points, self._at = [], (0, 0)
+            self.points, self._at = [], (None, 0)
             return self.points
         whole = fresh[: fresh.rfind(b"\n") + 1]
         for line in whole.decode(errors="replace").splitlines():
@@ -183,20 +194,5 @@ class Follower:
                     self.points.pop()
                 self.points.append(point)
         del self.points[: -self.most]
-        self._at = stat.st_ino, offset + len(whole)
+        self._at = which, offset + len(whole)
         return self.points
-
-
-def _append(file: Path, line: str) -> None:
-    with file.open("a", encoding="utf-8") as open_file:
-        open_file.write(line)
-
-
-def _mend(file: Path) -> None:
-    """End a line that a crash has cut off, so that the next one is whole."""
-    try:
-        with file.open("rb+") as open_file:
-            if open_file.seek(0, 2) and (open_file.seek(-1, 2), open_file.read(1))[1] != b"\n":
-                open_file.write(b"\n")
-    except FileNotFoundError:
-        return

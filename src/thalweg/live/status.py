@@ -6,13 +6,13 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Literal
 
 from pydantic import TypeAdapter
 
 from thalweg.files import write_text
 from thalweg.processes import Process
+from thalweg.storage import Location
 
 EVENTS = 100
 """So many of the last messages are kept."""
@@ -68,11 +68,11 @@ class Status:
     def saying(self, event: Event) -> Status:
         return replace(self, events=(*self.events, event)[-EVENTS:])
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Location) -> None:
         write_text(path, _ADAPTER.dump_json(self).decode())
 
     @classmethod
-    def load(cls, path: Path) -> Status:
+    def load(cls, path: Location) -> Status:
         """What is written down; nothing where there is no file, or a damaged one."""
         try:
             return _ADAPTER.validate_json(path.read_bytes())
@@ -87,12 +87,12 @@ _ADAPTER = TypeAdapter(Status)
 class Diary:
     """Keeps the status of a run up to date in its file."""
 
-    path: Path
+    path: Location
     status: Status
     clock: Callable[[], float] = time.time
 
     @classmethod
-    def begin(cls, path: Path, clock: Callable[[], float] = time.time) -> Diary:
+    def begin(cls, path: Location, clock: Callable[[], float] = time.time) -> Diary:
         diary = cls(path, Status.load(path).begun(clock()), clock)
         diary.status.save(path)
         return diary

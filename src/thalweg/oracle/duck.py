@@ -17,11 +17,13 @@ from thalweg.catalog.model import PARQUET, Catalog, Stream
 from thalweg.catalog.versions import Kept, Version, digest_of
 from thalweg.errors import UserError
 from thalweg.extras import need
+from thalweg.files import copied
 from thalweg.oracle.inputs import ReadStatic, create_relation, first_line, parquet_files, quoted, scan
 from thalweg.oracle.statement import duplicates_sql, expected_sql, relation_names, types_of
 from thalweg.oracle.translate import translate
 from thalweg.oracle.types import duck_type
 from thalweg.query.model import Expr, Query, WindowKind
+from thalweg.storage import Location, RemotePath
 
 if TYPE_CHECKING:
     import duckdb
@@ -73,20 +75,29 @@ class TableRead:
 
 
 def verify(
-    query: Query, catalog: Catalog, out_dir: Path, *, read_static: ReadStatic | None = None
+    query: Query, catalog: Catalog, out_dir: Location, *, read_static: ReadStatic | None = None
 ) -> Verdict:
     """Compares the results of a run under `out_dir` with the query recomputed over the same sources."""
     _refuse_without_files(query, catalog)
     folder = out_dir / "results" / query.name
-    files = parquet_files(folder)
-    if not files:
-        raise UserError(
-            f"there are no results of query {query.name!r} under {out_dir}",
-            remedy=f"expected {folder}/*.parquet, as `thalweg run --out {out_dir}` writes them",
-        )
-    with connect() as con:
-        load(con, query, catalog, out_dir=out_dir, read_static=read_static)
-        return replace(_compare(con, query, catalog, files), tables=_tables(query, catalog, out_dir))
+    with copied(out_dir, *_parts(query)) as here:
+        files = parquet_files(here / "results" / query.name)
+        if not files:
+            raise UserError(
+                f"there are no results of query {query.name!r} under {out_dir}",
+                remedy=f"expected {folder}/*.parquet, as `thalweg run --out {out_dir}` writes them",
+            )
+        with connect() as con:
+            load(con, query, catalog, out_dir=here, read_static=read_static)
+            return replace(_compare(con, query, catalog, files), tables=_tables(query, catalog, here))
+
+
+def _parts(query: Query) -> Iterator[str]:
+    """The parts of a run's folder that are read: results, late tuples, tables as the run has read them."""
+    yield f"results/{query.name}"
+    for name in dict.fromkeys(one.stream for one in query.inputs):
+        kept = Kept.of(Path(), name)
+        yield from (f"late/{name}", str(kept.folder), str(kept.rows))
 
 
 def _tables(query: Query, catalog: Catalog, out_dir: Path) -> dict[str, TableRead]:
@@ -150,6 +161,7 @@ def load(
         late = out_dir / "late" / name if out_dir is not None else None
         kept = Kept.of(out_dir, name) if stream.table and out_dir is not None else None
         rows = None if kept is None or kept.version is None else kept.rows
+        assert not isinstance(rows, RemotePath)
         create_relation(con, stream, relation, late=late, kept=rows, read_static=read_static)
         _refuse_duplicates(con, query, catalog, name, relation)
 

@@ -9,12 +9,12 @@ import sys
 import threading
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from thalweg import live
 from thalweg.live.asked import Asked
 from thalweg.plan.document import Plan
+from thalweg.storage import Location, location
 
 LIMIT_S = 300.0
 """So long all planners may take together."""
@@ -24,7 +24,7 @@ SOON_S = 10.0
 """And after so long, if they gave no answer."""
 
 
-def compared(out: Path) -> dict[str, Any]:
+def compared(out: Location) -> dict[str, Any]:
     """The cost of each planner's plan for the queries of a run, by its statistics of now."""
     from thalweg.adapt.observed import Observed
     from thalweg.planners.compare import compare
@@ -43,7 +43,7 @@ def compared(out: Path) -> dict[str, Any]:
 class Others:
     """Asks again and again while somebody looks; what was found last is at hand at once."""
 
-    def __init__(self, out: Path) -> None:
+    def __init__(self, out: Location) -> None:
         self.out = out
         self.found: dict[str, Any] | None = None
         self._asked = -AGAIN_S
@@ -60,7 +60,7 @@ class Others:
     def _ask(self) -> None:
         try:
             done = subprocess.run(
-                [sys.executable, "-m", __name__, str(self.out)],
+                [sys.executable, "-m", __name__, str(self.out.absolute())],
                 capture_output=True,
                 timeout=LIMIT_S,
                 check=True,
@@ -73,4 +73,4 @@ class Others:
 
 if __name__ == "__main__":
     os.nice(10)  # the run is more important
-    print(json.dumps(compared(Path(sys.argv[1]))))
+    print(json.dumps(compared(location(sys.argv[1]))))

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeVar
 
 from thalweg import live
 from thalweg.adapt.history import History, Record, plan_file
 from thalweg.errors import UserError
+from thalweg.files import stamp
 from thalweg.live.asked import Asked
 from thalweg.live.operators import Operators, Running
 from thalweg.live.series import LINES, POINTS, Follower, Point, files
 from thalweg.live.status import Status
 from thalweg.plan.document import Plan
+from thalweg.storage import Location
 
 Found = TypeVar("Found")
 RATE_S = 10.0
@@ -74,12 +75,12 @@ class Seen:
 class RunFolder:
     """Reads the folder of a run again and again; files that have not changed are not read anew."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Location) -> None:
         self.path = path
         recent, older, whole = files(path / live.FOLDER)
         self._recent, self._older = Follower(recent, LINES), Follower(older, LINES)
         self._whole = Follower(whole, 4 * POINTS)
-        self._known: dict[Path, tuple[Any, Any]] = {}
+        self._known: dict[Location, tuple[Any, Any]] = {}
 
     def check(self) -> None:
         """Whether it is the folder of a run, of a version that writes down what is shown."""
@@ -119,16 +120,15 @@ class RunFolder:
             return {}
         return found if isinstance(found, dict) else {}
 
-    def _of(self, path: Path, load: Callable[[Path], Found]) -> Found | None:
+    def _of(self, path: Location, load: Callable[[Location], Found]) -> Found | None:
         """What is in a file; what was there before, where it can't be read."""
         try:
-            stat = path.stat()
-            stamp = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+            now = stamp(path)
             known = self._known.get(path)
-            if known is not None and known[0] == stamp:
+            if known is not None and known[0] == now:
                 return known[1]  # type: ignore[no-any-return]
             found = load(path)
-            self._known[path] = (stamp, found)
+            self._known[path] = (now, found)
             return found
         except (OSError, ValueError, KeyError, TypeError, UserError):
             found_before: Found | None = self._known.get(path, (None, None))[1]

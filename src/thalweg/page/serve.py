@@ -15,6 +15,7 @@ from pathlib import Path
 
 from thalweg.errors import UserError
 from thalweg.extras import need
+from thalweg.storage import Location, location
 
 HOST, PORT = "127.0.0.1", 8484
 TRIED = 20
@@ -75,7 +76,7 @@ def listening(access: Access) -> socket.socket:
     ) from why
 
 
-def serve(out: Path, access: Access, at: socket.socket, beside: int | None = None) -> None:
+def serve(out: Location, access: Access, at: socket.socket, beside: int | None = None) -> None:
     """Serve until told to stop; `beside` is a process, with which it ends."""
     import uvicorn
 
@@ -102,13 +103,13 @@ def serve(out: Path, access: Access, at: socket.socket, beside: int | None = Non
 
 
 @contextmanager
-def beside(out: Path, access: Access) -> Iterator[str]:
+def beside(out: Location, access: Access) -> Iterator[str]:
     """The page of a run of this process, in a process of its own; where it is."""
     check_installed()
     with listening(access) as at:
         at.set_inheritable(True)
         port = at.getsockname()[1]
-        command = [sys.executable, "-m", __name__, str(out), str(at.fileno()), str(os.getpid())]
+        command = [sys.executable, "-m", __name__, str(out.absolute()), str(at.fileno()), str(os.getpid())]
         child = subprocess.Popen(
             command, pass_fds=[at.fileno()], stdin=subprocess.DEVNULL, start_new_session=True
         )
@@ -125,7 +126,7 @@ def beside(out: Path, access: Access) -> Iterator[str]:
 
 def _beside(out: str, number: str, process: str) -> None:
     os.nice(5)  # the run is more important
-    serve(Path(out), Access(), socket.socket(fileno=int(number)), int(process))
+    serve(location(out), Access(), socket.socket(fileno=int(number)), int(process))
 
 
 if __name__ == "__main__":

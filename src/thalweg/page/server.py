@@ -22,6 +22,7 @@ from thalweg.page.map import Maps
 from thalweg.page.others import Others
 from thalweg.page.reading import RunFolder, Seen
 from thalweg.page.state import state
+from thalweg.storage import Location
 
 EVERY_S = 1.0
 """The page hears so often how the run is."""
@@ -46,7 +47,7 @@ _HEADERS = {
 class Watched:
     """A run that several look at: its folder is read once for all of them."""
 
-    path: Path
+    path: Location
     clock: Callable[[], float] = time.time
     _lock: Lock = field(default_factory=Lock)
     _read_at: float = -1.0

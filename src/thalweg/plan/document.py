@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from thalweg.catalog.model import Catalog
@@ -17,6 +16,7 @@ from thalweg.plan.deployment import Deployment
 from thalweg.plan.operators import Operator, Reuse, Sink, Source, Widen, brought
 from thalweg.plan.options import Objective
 from thalweg.query.model import Query
+from thalweg.storage import Location
 
 FORMAT = "thalweg-plan"
 VERSION = 1
@@ -81,7 +81,7 @@ class Plan:
         queries = [{**q.to_json(), "text": q.text} for q in self.queries]
         return {"format": FORMAT, "version": VERSION, **self.to_json(), "queries": queries}
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Location) -> None:
         """Writes the document to a file, for `load`."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -90,7 +90,7 @@ class Plan:
             raise unusable(path, error, "the plan can't be written") from error
 
     @classmethod
-    def load(cls, path: Path) -> Plan:
+    def load(cls, path: Location) -> Plan:
         where = str(path)
         try:
             document = json.loads(path.read_text(encoding="utf-8"))

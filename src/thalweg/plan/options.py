@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from thalweg.catalog.model import Catalog
     from thalweg.plan.document import Plan
     from thalweg.query.model import Query
+    from thalweg.storage import Location
 
 
 class Objective(StrEnum):
@@ -73,7 +73,7 @@ class RunOptions:
     queries: tuple[Query, ...]
     catalog: Catalog
     plan: Plan
-    out: Path
+    out: Location
     once: bool = False
     master: str | None = None
     emulated: tuple[Emulated, ...] = ()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from thalweg.errors import UserError
 from thalweg.extras import need
+from thalweg.storage import Location
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 SUFFIXES = (".svg", ".png")
 
 
-def check_path(path: Path) -> None:
+def check_path(path: Location) -> None:
     """Refuses a file that can't become a picture, before any work is done."""
     if path.suffix.lower() not in SUFFIXES:
         raise UserError(

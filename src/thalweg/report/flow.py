@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from thalweg import report
@@ -18,6 +17,7 @@ from thalweg.plan.document import Plan
 from thalweg.plan.options import Shipped
 from thalweg.report import texts
 from thalweg.report.map import Drawing, Title, laid_out, together
+from thalweg.storage import Location
 
 CENTRAL = "every stream whole to one site"
 
@@ -46,7 +46,7 @@ class Flow:
         )
 
     @classmethod
-    def read_from(cls, folder: Path) -> Flow:
+    def read_from(cls, folder: Location) -> Flow:
         """From the folder of a run, with its last plan."""
         try:
             metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
@@ -76,7 +76,7 @@ def shipped_of(metrics: Mapping[str, Any]) -> tuple[Shipped, ...]:
     )
 
 
-def draw(flow: Flow, catalog: Catalog, path: Path) -> None:
+def draw(flow: Flow, catalog: Catalog, path: Location) -> None:
     """Writes the picture as SVG or PNG, by the file's suffix; it is there whole or not at all."""
     report.check_path(path)
     try:

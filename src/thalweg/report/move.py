@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from thalweg import report
 from thalweg.errors import UserError
+from thalweg.storage import Location
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,9 +56,9 @@ class Move:
     last: int
 
     @classmethod
-    def read(cls, programs: Path, change: int) -> Move:
+    def read(cls, programs: Location, change: int) -> Move:
         """From the programs of a run; a UserError where there is no such change, or it is not complete."""
-        found = {int(p.stem): _program(p) for p in sorted(programs.glob("[0-9]" * 9 + ".json"))}
+        found = dict(sorted((int(p.stem), _program(p)) for p in programs.glob("[0-9]" * 9 + ".json")))
         moving = [b for b in found if found[b]["coming"] == change]
         done = [b for b in found if found[b]["change"] == change]
         if not moving or not done:
@@ -68,7 +69,7 @@ class Move:
         return cls(tuple(_bars(program_of, moving[0], change)), done[0], first, last)
 
 
-def _program(path: Path) -> dict[str, Any]:
+def _program(path: Location) -> dict[str, Any]:
     try:
         program: dict[str, Any] = json.loads(path.read_bytes())["program"]
         if not {"groups", "coming", "change", "starting", "leaving", "ending"} <= program.keys():

@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from thalweg.adapt.decide import Decider, Decision, check_for_nodes
@@ -30,6 +29,7 @@ from thalweg.plan.options import Adapt, PlanInForce, RunOptions
 from thalweg.spark.folder import Folder
 from thalweg.spark.plans import Plans
 from thalweg.spark.tally import Tally
+from thalweg.storage import Location
 
 EVERY_S = 5.0
 """Between two decisions."""
@@ -50,7 +50,7 @@ class Adapting:
     decider: Decider
     history: History
     observed: Observed
-    statistics: Path
+    statistics: Location
     say: Callable[[str], None]
     every_s: float = EVERY_S
     patience_s: float = PATIENCE_S

@@ -5,19 +5,19 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import shutil
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from thalweg.errors import UserError
-from thalweg.files import write_text
+from thalweg.files import remove_all, write_text
+from thalweg.storage import Location, RemotePath
 
 _PATTERN = frozenset("*?[]{}\\")
 
 
-def mend(checkpoint: Path) -> None:
+def mend(checkpoint: Location) -> None:
     """Remove what a power cut or a kill has left half written; Spark then writes it again.
 
     Spark does not wait for the disk. A run does so in each batch, after its tasks and before anything of it
@@ -30,7 +30,7 @@ def mend(checkpoint: Path) -> None:
         commits.pop(max(commits)).unlink()
     identity = checkpoint / "metadata"
     if not commits and identity.exists() and not _is_json(_text(identity)):
-        shutil.rmtree(checkpoint)
+        remove_all(checkpoint)
         return
     after = max(commits, default=-1)
     planned = [log for n, log in _logs(checkpoint / "offsets") if n > after]
@@ -39,27 +39,29 @@ def mend(checkpoint: Path) -> None:
         for log in {*planned, *cut}:
             log.unlink()
     if not commits and (cut or not planned):
-        shutil.rmtree(checkpoint, ignore_errors=True)
+        remove_all(checkpoint, ignore_errors=True)
         return
+    if isinstance(checkpoint, RemotePath):
+        return  # the files of the state are whole
     for file in checkpoint.glob("state/**/*"):
         if file.is_file() and (not file.stat().st_size or _is_cut_snapshot(file)):
             file.unlink()
 
 
-def _logs(folder: Path) -> Iterator[tuple[int, Path]]:
+def _logs(folder: Location) -> Iterator[tuple[int, Location]]:
     """Spark's logs in a folder, by batch: N, or N.compact."""
     for file in folder.glob("[0-9]*"):
         if (number := file.name.removesuffix(".compact")).isdecimal():
             yield int(number), file
 
 
-def _whole(log: Path) -> bool:
+def _whole(log: Location) -> bool:
     """A log has a version and then lines of JSON, or a dash for a source that has brought nothing."""
     version, *lines = _text(log).splitlines() or [""]
     return version.startswith("v") and all(line == "-" or _is_json(line) for line in lines[-1:])
 
 
-def _text(file: Path) -> str:
+def _text(file: Location) -> str:
     return file.read_text(encoding="utf-8", errors="replace")
 
 
@@ -83,17 +85,17 @@ class SourceLogs:
     there can be read again, so the names of the others can go.
     """
 
-    def __init__(self, checkpoint: Path, worth: int = 1 << 20) -> None:
+    def __init__(self, checkpoint: Location, worth: int = 1 << 20) -> None:
         self._logs = checkpoint / "sources"
-        self._seen: set[Path] = set()
+        self._seen: set[Location] = set()
         self._worth = worth
         """A log of so many bytes is looked through for names that can go."""
-        self._lengths: dict[Path, int] = {}
+        self._lengths: dict[Location, int] = {}
         """Of the logs of a source, when they were last looked through."""
 
     def check(self) -> None:
         """Refuse a batch that has read a file whose name Spark takes for a pattern; shorten the logs."""
-        found = set(self._logs.glob("*/[0-9]*"))
+        found: set[Location] = set(self._logs.glob("*/[0-9]*"))
         for log in found - self._seen:
             text = log.read_text()
             for path in re.findall(r'"path":"([^"]*)"', text):
@@ -103,7 +105,7 @@ class SourceLogs:
         self._seen = found
 
 
-def _shorten(log: Path, text: str) -> int:
+def _shorten(log: Location, text: str) -> int:
     """Leave out the files of this computer that are gone; how long the log is then.
 
     A folder without a single known file may be one that is not mounted now: its names stay. So does a log

@@ -6,16 +6,16 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from thalweg.exchange.log import Sent
 from thalweg.exchange.parcel_file import Edge
+from thalweg.storage import Location
 
 
 class Delays:
     """Files on their way between sites, and when they were sent. It forgets when a run is restarted."""
 
-    def __init__(self, checkpoint: Path, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, checkpoint: Location, clock: Callable[[], float] = time.time) -> None:
         self._offsets, self._clock = checkpoint / "offsets", clock
         self._on_the_way: dict[str, dict[int, float]] = {}
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import fcntl
+import contextlib
 import json
-import shutil
+import tempfile
 import time
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from thalweg import private
 from thalweg.adapt.history import plan_file
 from thalweg.catalog.model import Catalog
 from thalweg.errors import UserError
 from thalweg.exchange.disk import NEW_FOLDER, damaged, failed
-from thalweg.files import unusable, write_text
+from thalweg.files import remove_all, unusable, write_text
+from thalweg.lock import Lock, claim
 from thalweg.operators.program import format_of
 from thalweg.operators.state import FORMAT
 from thalweg.plan.options import Adapt, RunOptions
@@ -24,18 +25,20 @@ from thalweg.processes import Process
 from thalweg.spark.result_files import DraftFiles
 from thalweg.spark.sinks.parquet import ParquetSink
 from thalweg.spark.tally import Tally
+from thalweg.storage import Location, RemotePath
 
 
 class Folder:
     """DIR of `thalweg run`. What concerns only the run itself is under DIR/_thalweg."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Location) -> None:
         self.path = path
         self.own = path / "_thalweg"
         self.checkpoint = self.own / "checkpoint"
         self.spill = self.own / "spill"
         self.metrics_file = path / "metrics.json"
-        self._lock: IO[str] | None = None
+        self._lock: Lock | None = None
+        self._beside: tempfile.TemporaryDirectory[str] | None = None
 
     def open(self, options: RunOptions, partitions: int) -> dict[str, Any]:
         """Claim the folder for this run; returns what was settled when it was first used."""
@@ -50,11 +53,11 @@ class Folder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self.own.mkdir(mode=0o700, exist_ok=True)
-            if not private.is_private(self.own):
-                self._make_private()
+            if isinstance(self.own, Path) and not private.is_private(self.own):
+                _make_private(self.own)
         except OSError as error:
             raise unusable(self.path, error, "can't be made") from None
-        self._claim()
+        self._lock = claim(self.own / "lock", self.path)
         self._await_last()
         asked = _identity(options)
         self._check_version()
@@ -88,12 +91,6 @@ class Folder:
                 remedy="continue it with that version, or name a new folder",
             )
 
-    def _make_private(self) -> None:
-        """Streams pass through the folder: state, parcels, spilled tuples. Nobody else is to read them."""
-        if self.own.is_symlink():
-            raise UserError(f"{self.own} is a link", where="--out", remedy="name a new folder")
-        self.own.chmod(0o700)
-
     def settle(self, job: Mapping[str, Any]) -> None:
         """Write down what all further runs on this folder must keep to."""
         write_text(self.own / "job.json", json.dumps(job))
@@ -110,7 +107,7 @@ class Folder:
         done = [int(p.name) for p in (self.checkpoint / "commits").glob("[0-9]*") if p.name.isdecimal()]
         return max(done, default=-1) + 1
 
-    def plan_of(self, first: int) -> Path:
+    def plan_of(self, first: int) -> Location:
         """The plan of the program that takes over with a batch."""
         return self.path / plan_file(first)
 
@@ -119,26 +116,33 @@ class Folder:
         ours = (self.path / name for name in ("plan.json", "metrics.json", "results", ".results", "late"))
         for file in (*ours, *(f for f in self.own.iterdir() if f.name != "lock")):
             if file.is_dir():
-                shutil.rmtree(file)
+                remove_all(file)
             else:
                 file.unlink(missing_ok=True)
 
-    def _claim(self) -> None:
-        try:
-            self._lock = (self.own / "lock").open("a")
-        except OSError as error:
-            raise unusable(self.own / "lock", error) from None
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(
-                f"another run is using {self.path}", where="--out", remedy="wait for it or name a new folder"
-            ) from None
+    def check_held(self) -> None:
+        """An error where another run may have taken the folder over: nothing more is to be written."""
+        if self._lock is not None:
+            self._lock.check()
+
+    @property
+    def log(self) -> Path:
+        """Where the JVM writes what it has to say: in the folder, or on this machine until the run ends."""
+        if isinstance(self.own, Path):
+            return self.own / "spark.log"
+        if self._beside is None:
+            self._beside = tempfile.TemporaryDirectory(prefix="thalweg-log-")
+        return Path(self._beside.name) / "spark.log"
 
     def close(self) -> None:
         """Let others use the folder."""
+        if self._beside is not None:
+            if isinstance(self.own, RemotePath):
+                with contextlib.suppress(OSError):
+                    (self.own / "spark.log").put(self.log)
+            self._beside.cleanup()
         if self._lock is not None:
-            self._lock.close()
+            self._lock.release()
 
     def started(self, pid: int | None) -> None:
         """Note the JVM, so that a later run can wait until this one is gone for good."""
@@ -198,7 +202,9 @@ class Folder:
     def save_tally(self, tally: Tally) -> None:
         write_text(self.own / "tally.json", tally.to_json().decode())
 
-    def _read(self, file: Path, parts: Mapping[str, type], remedy: str = NEW_FOLDER) -> dict[str, Any] | None:
+    def _read(
+        self, file: Location, parts: Mapping[str, type], remedy: str = NEW_FOLDER
+    ) -> dict[str, Any] | None:
         """A JSON object with these parts; None where there is no file."""
         if not file.exists():
             return None
@@ -212,7 +218,14 @@ class Folder:
         return dict(found)
 
 
-def _text(file: Path) -> str:
+def _make_private(folder: Path) -> None:
+    """Streams pass through the folder: state, parcels, spilled tuples. Nobody else is to read them."""
+    if folder.is_symlink():
+        raise UserError(f"{folder} is a link", where="--out", remedy="name a new folder")
+    folder.chmod(0o700)
+
+
+def _text(file: Location) -> str:
     """A file of ours. Bytes that are no text are replaced; parsing it then fails."""
     try:
         return file.read_text(encoding="utf-8", errors="replace").strip()

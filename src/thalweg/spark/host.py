@@ -18,7 +18,6 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -51,6 +50,7 @@ from thalweg.spark.rows import labels
 from thalweg.spark.schema import MESSAGE
 from thalweg.spark.tally import Tally
 from thalweg.spark.worker import forget, forget_at_exit
+from thalweg.storage import Location
 from thalweg.wire.parcel import Kind, Parcel
 
 _UNREADABLE = (ValueError, OSError, pa.ArrowException)  # what a damaged program gives
@@ -147,10 +147,10 @@ class SparkHost(Host):
 
     spark: SparkSession
     compiled: Compiled
-    root: Path
+    root: Location
     run: str
     sites: tuple[str, ...]
-    spill: Path
+    spill: Location
     links: Mapping[str, Link] = field(default_factory=dict)
     memory: Memory | None = None
 

@@ -10,7 +10,6 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import types as t
@@ -23,6 +22,7 @@ from thalweg.exchange.log import Exchange, Exchanges
 from thalweg.exchange.parcel_file import CONTROL, Edge, is_site
 from thalweg.spark.program_files import Programs
 from thalweg.spark.schema import MESSAGE
+from thalweg.storage import Location, location
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,7 +41,7 @@ class InboxOptions:
     `alone`: these are all sites of the run, so nobody else reads what is said to all.
     """
 
-    root: Path
+    root: Location
     run: str
     sites: tuple[str, ...]
     programs: str
@@ -74,7 +74,9 @@ class InboxOptions:
         sites = tuple(name for name in texts["sites"].split(",") if name)
         links, limit = links_of(texts.get("links", "{}")), int(texts.get("limit", LIMIT))
         alone = bool(int(texts.get("alone", "0")))
-        return InboxOptions(Path(texts["root"]), texts["run"], sites, texts["programs"], links, limit, alone)
+        return InboxOptions(
+            location(texts["root"]), texts["run"], sites, texts["programs"], links, limit, alone
+        )
 
 
 class Inbox(DataSource):

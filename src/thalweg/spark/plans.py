@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -27,6 +26,7 @@ from thalweg.spark.host import SparkHost, compiled
 from thalweg.spark.streams import info_of
 from thalweg.spark.tally import Tally
 from thalweg.spark.typing import typed_query
+from thalweg.storage import Location
 
 
 def as_begun(options: RunOptions, folder: Folder, reporter: Reporter) -> RunOptions:
@@ -43,7 +43,7 @@ def as_begun(options: RunOptions, folder: Folder, reporter: Reporter) -> RunOpti
     return replace(options, plan=plan)
 
 
-def _own(path: Path) -> Plan:
+def _own(path: Location) -> Plan:
     """A plan that the run has written down. Another one would not fit its state."""
     try:
         return Plan.load(path)

@@ -8,12 +8,12 @@ from __future__ import annotations
 import functools
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
 
 from thalweg.files import write_text
+from thalweg.storage import Location, location
 
 if TYPE_CHECKING:
     from thalweg.operators.program import Program
@@ -55,24 +55,24 @@ class Programs:
         assert self.folder is not None
         return _firsts(self.folder)
 
-    def path(self, first: int) -> Path:
+    def path(self, first: int) -> Location:
         """The file of the program that takes over with a batch."""
         assert self.folder is not None
-        return Path(self.folder) / f"{first:09d}.json"
+        return location(self.folder) / f"{first:09d}.json"
 
 
 def _firsts(folder: str) -> list[int]:
-    return sorted(int(m[1]) for p in Path(folder).iterdir() if (m := _FILE.fullmatch(p.name)))
+    return sorted(int(m[1]) for p in location(folder).iterdir() if (m := _FILE.fullmatch(p.name)))
 
 
 @functools.lru_cache(maxsize=64)
 def _at(folder: str, batch: int) -> Program:
     first = max(f for f in _firsts(folder) if f <= batch)
-    return _read(Path(folder) / f"{first:09d}.json")
+    return _read(location(folder) / f"{first:09d}.json")
 
 
 @functools.lru_cache(maxsize=8)
-def _read(path: Path) -> Program:
+def _read(path: Location) -> Program:
     return _parsed(path.read_bytes())
 
 

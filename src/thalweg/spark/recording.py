@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from thalweg import live
@@ -21,6 +20,7 @@ from thalweg.operators.spec import KeepSpec, ProbeSpec, SinkSpec, SourceSpec
 from thalweg.operators.wiring import Wiring
 from thalweg.plan.options import Progress, Reporter, RunOptions
 from thalweg.spark.tally import Tally
+from thalweg.storage import Location
 
 if TYPE_CHECKING:
     from thalweg.operators.spec import Spec
@@ -31,7 +31,7 @@ class Recording:
     """A reporter that also writes down what it hears. Nobody's results depend on it: it never fails a run."""
 
     reporter: Reporter
-    out: Path
+    out: Location
     diary: Diary
     series: Series
     clock: Callable[[], float] = time.time
@@ -71,6 +71,7 @@ class Recording:
 
     def end(self, outcome: Outcome, text: str = "") -> None:
         """The run is over."""
+        self._try(self.series.close)
         self._try(lambda: self.diary.end(outcome, text))
 
     def after(

@@ -8,11 +8,9 @@ types that only Spark can store.
 
 from __future__ import annotations
 
-import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -22,11 +20,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as t
 
 from thalweg.compile.inputs import ResultPlan
+from thalweg.files import NewFile, copied, remove_all
 from thalweg.kernel.columns import decode
 from thalweg.operators.output import Report, Results
 from thalweg.operators.spec import START
 from thalweg.spark.results import Schemas
 from thalweg.spark.typing import arrow_schema
+from thalweg.storage import Location, location
 from thalweg.wire.message import Message
 
 _GROUP_ROWS, _GROUP_BYTES = 1 << 20, 128 << 20
@@ -46,18 +46,19 @@ Found = Sequence[tuple[str, int]]
 class DraftFiles:
     """The folder for the results of one query in the batch that is being written."""
 
-    folder: Path
+    folder: Location
 
     def clear(self) -> None:
         """Remove what an earlier attempt has left."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        remove_all(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True, exist_ok=True)  # a worker that was given up may be writing there
 
     def write(self, results: DataFrame) -> Found:
         """Evaluate the results of a batch, once for all sinks."""
         if _has_own(results.schema):
             results.write.mode("append").parquet(str(self.folder))
-            return [(f.name, pq.read_metadata(f).num_rows) for f in self.folder.glob("*.parquet")]
+            with copied(self.folder) as folder:
+                return [(f.name, pq.read_metadata(f).num_rows) for f in folder.glob("*.parquet")]
         rows = results.mapInArrow(_writer(str(self.folder), arrow_schema(results.schema)), _WRITTEN)
         return [(row.file, row.n) for row in rows.collect()]
 
@@ -77,7 +78,8 @@ class ResultFile:
 
     def __init__(self, folder: str, schema: pa.Schema) -> None:
         self.name, self.rows = f"{uuid.uuid4().hex}.parquet", 0
-        self._writer = pq.ParquetWriter(Path(folder) / self.name, schema, store_schema=False)
+        self._file = NewFile(location(folder) / self.name)
+        self._writer = pq.ParquetWriter(self._file.local, schema, store_schema=False)
         self._held: list[pa.RecordBatch] = []
         self._rows = self._bytes = 0
         self._schema = schema
@@ -98,6 +100,7 @@ class ResultFile:
         if self._held:
             self._flush()
         self._writer.close()
+        self._file.close()
 
 
 def _writer(folder: str, schema: pa.Schema) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

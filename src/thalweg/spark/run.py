@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import threading
 import time
@@ -20,7 +19,7 @@ from thalweg.catalog.model import Stream
 from thalweg.catalog.versions import Kept
 from thalweg.errors import RunError, Stopped, UserError
 from thalweg.exchange.disk import flush
-from thalweg.files import write_text
+from thalweg.files import remove_all, write_text
 from thalweg.operators.output import Report
 from thalweg.plan.options import Adapt, Progress, Reporter, RunOptions
 from thalweg.query.model import Query
@@ -131,7 +130,7 @@ def _on_spark(
         (options.catalog.streams[name] for name in sorted(used)),
         (to for query in options.queries for to in options.catalog.destinations(query.name)),
     )
-    spark = session(options.master, folder.own / "spark.log", **needed)
+    spark = session(options.master, folder.log, **needed)
     try:
         process = getattr(spark.sparkContext._gateway, "proc", None)
         folder.started(None if process is None else process.pid)
@@ -199,7 +198,7 @@ class _Run:
         self._warn_of_empty()
         metrics = self._save(self.folder.tally(), complete=finished)
         if finished:
-            shutil.rmtree(self.folder.spill, ignore_errors=True)
+            remove_all(self.folder.spill, ignore_errors=True)
         self.reporter.close()
         return metrics
 
@@ -310,6 +309,7 @@ class _Run:
         try:
             if self.plans.renewed(batch):
                 raise _Changed  # nothing has been done for this batch yet; the next Spark query does it
+            self.folder.check_held()
             self.source_logs.check()
             self._publish(flow, batch)
         except Exception as error:
@@ -323,6 +323,7 @@ class _Run:
         for delivery in self.deliveries:
             delivery.clear(batch)
         report, written = self._written(flow, batch)
+        self.folder.check_held()
         flush(self.folder.own)  # what the batch has read and written, before another site can know of it
         sent = self.host.publish(batch, report)
         self.delays.sent(sent)
@@ -348,6 +349,7 @@ class _Run:
         written = {}
         for number, files in found.items():
             name = self.host.results[number].query.name
+            self.folder.check_held()
             written[name] = self.deliveries[number].write(files, batch)
         return report, written
 

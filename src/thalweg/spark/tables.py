@@ -6,8 +6,6 @@ rows that it has had.
 
 from __future__ import annotations
 
-import shutil
-import uuid
 from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame, SparkSession
@@ -17,6 +15,7 @@ from thalweg.catalog.model import TIMELESS, Stream
 from thalweg.catalog.versions import Kept, Version, digest_of
 from thalweg.errors import UserError
 from thalweg.exchange.disk import flush
+from thalweg.files import remove_all
 from thalweg.spark.once import ONE, Once
 from thalweg.spark.streams import load, schema_of
 from thalweg.units import BEFORE_ALL
@@ -27,24 +26,19 @@ def keep(spark: SparkSession, table: Stream, kept: Kept) -> None:
 
     The streams would wait for the rows of a table that has none, so it is refused.
     """
-    draft = Kept(kept.folder.with_name(f".{uuid.uuid4().hex}"))
+    remove_all(kept.folder, ignore_errors=True)
+    kept.folder.mkdir(parents=True)
     now, files = datetime.now(UTC).isoformat(timespec="seconds"), digest_of(table)
-    try:
-        draft.folder.mkdir(parents=True)
-        load(spark.read, table).write.parquet(str(draft.rows))
-        count = _read(spark, table, draft).count()
-        if count == 0:
-            raise UserError(
-                f"the table {table.name!r} has no rows",
-                where=f"tables.{table.name}.source",
-                remedy="is the path right? A table is read once, when a run begins",
-            )
-        draft.note(Version(now, count, files))
-        shutil.rmtree(kept.folder, ignore_errors=True)
-        draft.folder.rename(kept.folder)
-        flush(kept.folder)
-    finally:
-        shutil.rmtree(draft.folder, ignore_errors=True)
+    load(spark.read, table).write.parquet(str(kept.rows))
+    count = _read(spark, table, kept).count()
+    if count == 0:
+        raise UserError(
+            f"the table {table.name!r} has no rows",
+            where=f"tables.{table.name}.source",
+            remedy="is the path right? A table is read once, when a run begins",
+        )
+    kept.note(Version(now, count, files))
+    flush(kept.folder)
 
 
 def live(spark: SparkSession, table: Stream, kept: Kept) -> DataFrame:

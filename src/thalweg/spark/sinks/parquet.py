@@ -13,10 +13,12 @@ from typing import ClassVar
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
+from thalweg.files import NewFile, move
 from thalweg.spark.result_files import Found, ResultFile
 from thalweg.spark.sinks.sink import BatchResults, Sink
 from thalweg.spark.sinks.versions import Versions
 from thalweg.spark.typing import arrow_schema
+from thalweg.storage import Location
 
 _MANY, _SMALL, _TOGETHER = 64, 16 << 20, 64 << 20
 """So many files smaller than this become one, of about this size at most; sizes are in bytes."""
@@ -28,25 +30,28 @@ _BATCH = re.compile(r"(\d{9})-\d{4}\.parquet|merged-\d{9}-(\d{9})-\d{9}\.parquet
 class ParquetSink(Sink):
     """Flat files NUMBER-PART.parquet in `folder`, those of each batch exactly once. Drafts are in `draft`.
 
-    With `merges`, many small files of earlier batches become one.
+    With `merges`, many small files of earlier batches become one; not in an object store, where the names of
+    a folder can't change at once.
     """
 
     guarantee: ClassVar[str] = "exactly once"
 
-    folder: Path
-    draft: Path
+    folder: Location
+    draft: Location
     merges: bool = False
 
     def prepare(self, results: DataFrame) -> None:
         """At least one file, so that readers find the columns even where there is no result."""
-        if self.merges:
+        if self.merges and isinstance(self.folder, Path):
             self.folder.parent.mkdir(parents=True, exist_ok=True)
             Versions(self.folder).open()
         self.folder.mkdir(parents=True, exist_ok=True)
         if not any(self.folder.glob("*.parquet")):
-            draft = self.folder / ".schema"
-            pq.write_table(arrow_schema(results.schema).empty_table(), draft, store_schema=False)
-            draft.replace(self.folder / "schema.parquet")
+            # Not `*.parquet` before it is whole: readers would take it, and the next run as well.
+            draft = NewFile(self.folder / ".schema")
+            pq.write_table(arrow_schema(results.schema).empty_table(), draft.local, store_schema=False)
+            draft.close()
+            move(draft.path, self.folder / "schema.parquet")
 
     def clear(self, batch: int) -> None:
         for file in self.folder.glob(f"{batch:09d}-*"):
@@ -58,12 +63,13 @@ class ParquetSink(Sink):
     def publish(self, drafts: Found, batch: int) -> None:
         """Move drafts, each a name and its rows, to where readers look."""
         for part, name in enumerate(sorted(name for name, rows in drafts if rows)):
-            (self.draft / name).replace(self.folder / f"{batch:09d}-{part:04d}.parquet")
+            move(self.draft / name, self.folder / f"{batch:09d}-{part:04d}.parquet")
 
     def tidy(self, batch: int) -> None:
         """Merge small files of batches before this one, which will not be repeated, where there are many."""
-        if not self.merges or not self.folder.is_symlink():
+        if not self.merges or not isinstance(self.folder, Path) or not self.folder.is_symlink():
             return
+        assert isinstance(self.draft, Path)
         found = {f: m for f in self.folder.iterdir() if (m := _BATCH.fullmatch(f.name))}
         last = {f: int(m[1] or m[2]) for f, m in found.items()}
         sizes = {f: f.stat().st_size for f, n in last.items() if n < batch}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,6 +14,7 @@ from thalweg.errors import UserError
 from thalweg.names import suggestion
 from thalweg.query.model import Query
 from thalweg.spark.result_files import Found
+from thalweg.storage import Location
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class BatchResults:
     """The results of a query in one batch: parquet files that nobody reads yet."""
 
     batch: int
-    folder: Path
+    folder: Location
     files: Found
     schema: t.StructType
 
