@@ -8,6 +8,7 @@ import signal
 import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,6 +16,7 @@ import pytest
 
 from thalweg.page.reading import RunFolder
 from thalweg.spark.host import SparkHost
+from thalweg.spark.run import _Changed, _Run, _Stop
 
 from .feed import SECOND, Feed, catalog_yaml, expected, multiset, results_of, rows, written
 
@@ -456,3 +458,58 @@ def test_what_was_counted_is_written_down_for_those_who_watch(complete, place):
         assert last.work[join.name][0] > 0  # tuples came in
     assert sum(last.work[o.name][1] for o in joins if o.gives_results) >= sum(last.results.values())
     assert seen.asked is not None and seen.asked.once
+
+
+class SilentQuery:
+    """A query of Spark that ends without an error, whatever its batch has raised."""
+
+    def __init__(self, meanwhile):
+        self.meanwhile = meanwhile
+
+    def foreachBatch(self, sink):
+        self.sink = sink
+        return self
+
+    def option(self, *_):
+        return self
+
+    def trigger(self, **_):
+        return self
+
+    def start(self):
+        try:
+            self.sink(None, 0)
+        except Exception:
+            self.meanwhile()
+        return self
+
+    def awaitTermination(self, _):
+        return True
+
+    def stop(self):
+        pass
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+@pytest.mark.parametrize("error", [RuntimeError("of the batch"), _Changed()])
+def test_a_failed_batch_is_told_also_if_spark_does_not(error, stopped):
+    """Spark can end a query without an error where it can't read the one that the batch has raised."""
+    stop = _Stop()
+
+    def renewed(_):
+        raise error
+
+    flow = SimpleNamespace(writeStream=SilentQuery(stop.set if stopped else lambda: None))
+    options = SimpleNamespace(once=True, memory=None)
+    run = _Run(options, None, SimpleNamespace(checkpoint="checkpoint"), None, stop, 0.0, {})
+    run.late = run.output = None
+    run.plans = SimpleNamespace(renewed=renewed)
+    run.host = SimpleNamespace(flow=lambda *_: flow, forget=lambda: None, results=())
+    if stopped:
+        assert run._stream_queries({}) is False
+    elif isinstance(error, _Changed):
+        assert run._stream_queries({}) is None
+        assert run.failed is None
+    else:
+        with pytest.raises(RuntimeError, match="of the batch"):
+            run._stream_queries({})

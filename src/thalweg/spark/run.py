@@ -274,20 +274,25 @@ class _Run:
                 if self.stop.is_set():
                     return False
                 self._hurry()
-            # A JVM that was told to stop as well has ended the query, whatever was left to read.
-            return not self.stop.is_set()
         except StreamingQueryException:
             if self.failed is None:
                 raise
-            if isinstance(self.failed, _Changed):
-                self.failed = None
-                return None
-            # What a batch failed for comes back in Spark's message as text, a page of it; here it is itself.
-            told = in_our_words(self.failed, self._failing())
-            raise told from (None if told is self.failed else self.failed)
+        else:
+            if self.stop.is_set():
+                # A JVM that was told to stop as well has ended the query, whatever was left to read.
+                return False
         finally:
             query.stop()
             self.host.forget()
+        if self.failed is None:
+            return True
+        if isinstance(self.failed, _Changed):
+            self.failed = None
+            return None
+        # What a batch failed for comes back from Spark as text, a page of it, or not at all, where its stack
+        # is too small to read that; here it is itself.
+        told = in_our_words(self.failed, self._failing())
+        raise told from (None if told is self.failed else self.failed)
 
     def _hurry(self) -> None:
         """What waits on disk has waited long enough also when nothing comes to its bucket any more."""
