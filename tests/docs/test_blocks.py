@@ -18,9 +18,9 @@ import typer
 from ruamel.yaml import YAML
 
 import thalweg
+from thalweg.api.inputs import check_sinks
 from thalweg.bench.cli import app as bench
 from thalweg.catalog import load
-from thalweg.api.inputs import check_sinks
 from thalweg.cli.main import app, invoke
 from thalweg.errors import UserError
 from thalweg.simulate.changes import read_changes

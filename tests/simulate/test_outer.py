@@ -118,7 +118,16 @@ def test_null_matches_the_null_of_a_stream_that_an_outer_join_has_left_out() -> 
     assert any(row["b.id"] is None and row["c.id"] is not None for row in rows)
 
 
-@pytest.mark.parametrize("on", ["coalesce(b.x, 0) = c.x", "b.x = c.x AND b.y IS NULL", "hash(b.x) = c.x"])
+@pytest.mark.parametrize(
+    "on",
+    [
+        "coalesce(b.x, 0) = c.x",
+        "CAST(coalesce(b.x, 0) AS BIGINT) <=> c.x",
+        "b.x = c.x AND b.y IS NULL",
+        "b.x = c.x AND b.y IS DISTINCT FROM 3",
+        "hash(b.x) = c.x",
+    ],
+)
 def test_what_has_a_value_for_null_is_no_key_of_a_stream_that_may_be_missing(on: str) -> None:
     w = "[RANGE 5 SECONDS]"
     sql = f"SELECT a.id AS a FROM a {w} LEFT JOIN b {w} ON a.x = b.x LEFT JOIN c {w} ON {on}"

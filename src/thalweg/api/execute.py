@@ -60,6 +60,8 @@ def prepared(
         planner = _for_nodes(planner)
     wanted = plan_options(planner, objective, deliver_to, settings)
     read = read_catalog(catalog)
+    if isinstance(queries, Iterator):  # looked at twice
+        queries = list(queries)
     parsed = read_queries(queries, read)
     check_sinks(read, queries)
     fixed = next((q for q in parsed if q.outer or q.groups), None)

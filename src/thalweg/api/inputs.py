@@ -31,7 +31,7 @@ QueriesInput: TypeAlias = "QueryInput | Iterable[QueryInput] | Mapping[str, Quer
 CatalogInput: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any] | Catalog"
 """A catalog: its file, the text of one, of more than one line, the same as a dict, or one that was read."""
 
-_SQL = re.compile(r"\s*((--[^\n]*\n|/\*.*?\*/)\s*)*(select|with)\b", re.IGNORECASE | re.DOTALL)
+_SQL = re.compile(r"\s*((--[^\n]*\n|/\*.*?\*/)\s*)*(select|with)[\s(*]", re.IGNORECASE | re.DOTALL)
 _UNNAMED = "query"
 """The name of a query that is given as a text alone."""
 

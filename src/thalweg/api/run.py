@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from thalweg.api.execute import Ended, cautions, prepared
 from thalweg.api.inputs import CatalogInput, QueriesInput
-from thalweg.errors import RunError
+from thalweg.errors import RunError, UserError, in_a_line
 from thalweg.plan.options import Progress, Shipped
 
 if TYPE_CHECKING:
@@ -95,6 +95,7 @@ class Run:
 
     def __init__(self, options: RunOptions, page: int | None = None) -> None:
         self.out = options.out
+        self._at = options.out.absolute()  # this process may go to another folder
         self.progress: Progress | None = None
         self.page: str | None = None
         self._messages = [Message("warning", text) for text in cautions(options)]
@@ -151,7 +152,12 @@ class Run:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, _: object, __: TracebackType | None) -> None:
-        if not self._over.is_set():
+        if kind is not None:  # that error is the one to tell
+            with suppress(UserError, RunError):
+                self.stop()
+        elif self._over.is_set():
+            self.wait()
+        else:
             self.stop()
 
     def __repr__(self) -> str:
@@ -164,9 +170,13 @@ class Run:
 
     def _listen(self, connection: Connection) -> None:
         """Hears what the process of the run says, until it is gone."""
-        with connection, suppress(EOFError, OSError):
-            while True:
-                self._hear(connection.recv())
+        try:
+            with connection, suppress(EOFError, OSError):
+                while True:
+                    self._hear(connection.recv())
+        except Exception as error:  # without it, whoever waits would wait for ever
+            self._failed = RunError(f"what the run says can't be understood: {in_a_line(error)}")
+            self._child.terminate()
         status = self._child.wait()
         if self._ended is None and self._failed is None:
             self._failed = RunError(
@@ -205,7 +215,7 @@ class Run:
         error = "" if self._failed is None else str(self._failed)
         with self._drawing:
             if self._folder is None:
-                self._folder = RunFolder(self.out)
+                self._folder = RunFolder(self._at)
             return still.html(self._folder.read(), time.time(), self.state, self._begun, self.page, error)
 
     def _ipython_display_(self) -> None:
@@ -215,14 +225,16 @@ class Run:
         shown = display(HTML(self._repr_html_()), display_id=True)
         if shown is not None:
             self._displays.append(shown)
+        if self._gone:  # since it was drawn
+            self._redraw()
 
     def _redraw(self) -> None:
         if not self._displays:
             return
-        from IPython.display import HTML
-
         self._drawn_at = time.monotonic()
         try:
+            from IPython.display import HTML
+
             for shown in self._displays:
                 shown.update(HTML(self._repr_html_()))
         except Exception:  # of the notebook, which is no reason to lose sight of the run
@@ -295,7 +307,8 @@ def _started(options: RunOptions, page: int | None) -> tuple[subprocess.Popen[by
         child = subprocess.Popen(
             command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, start_new_session=True
         )
-    ours.send((options, page))
+    with suppress(OSError):  # it is gone already: the listener tells
+        ours.send((options, page))
     return child, ours
 
 

@@ -82,6 +82,8 @@ def stats(queries: QueriesInput, catalog: CatalogInput, *, write: bool = False) 
 
     read = read_catalog(catalog)
     parsed = read_queries(queries, read)
+    if write:
+        edit.check_file(read)
     sketches = _measure(parsed, read)
     known, found = {name: sketch.stats() for name, sketch in sketches.items()}, joins(parsed, sketches)
     if write:

@@ -30,13 +30,18 @@ _MOST_ON_A_LINE = 8
 Tree = Mapping[Any, "Tree | float"]
 
 
+def check_file(catalog: Catalog) -> None:
+    """Refuses a catalog that has no file to write into."""
+    if not catalog.path:
+        raise UserError("the catalog was not read from a file", remedy="give the path of one to write into")
+
+
 def write(catalog: Catalog, stats: Mapping[str, Stats], joins: Iterable[JoinSelectivity] = ()) -> bool:
     """Puts statistics of streams and joins into the catalog's file; says whether that changed it.
 
     What is unknown in `stats` stays as the file has it. The values of a column in `rates` are replaced.
     """
-    if not catalog.path:
-        raise UserError("the catalog was not read from a file", remedy="give the path of one to write into")
+    check_file(catalog)
     path, joins = Path(catalog.path).resolve(), tuple(joins)
     try:
         data = path.read_bytes()

@@ -91,7 +91,8 @@ class Join:
         report.probed = int(state.join.counters.met - met)
         report.updated = sum(len(d) for d in deltas if d is not None)
         if spec.limit is not None:
-            waiting_on_disk = {bucket: disk.rows_waiting}
+            # Results also wait where the bound is held back: a call in a hurry lets it go.
+            waiting_on_disk = {bucket: max(disk.rows_waiting, int(bound < min(bounds)))}
             report.add(Report(state_rows=disk.rows, state_bytes=disk.visited, disk_bytes=disk.nbytes))
             report.add(Report(waiting=waiting_on_disk))
         yield report

@@ -16,10 +16,11 @@ from thalweg.query.statement import Statement, StreamRef
 _KINDS = {"right": OuterKind.LEFT}  # the other way round
 _COMPARED = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NEQ)
 _OF_NULL = (
-    *(exp.Case, exp.Coalesce, exp.ConcatWs, exp.Greatest, exp.If, exp.Is, exp.Least, exp.NullSafeEQ),
-    exp.Nvl2,
+    *(exp.Array, exp.Case, exp.Coalesce, exp.ConcatWs, exp.DecodeCase, exp.EqualNull, exp.Greatest, exp.If),
+    *(exp.Is, exp.IsNan, exp.Least, exp.Map, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Nvl2, exp.Struct),
+    exp.Typeof,
 )
-_NAMED_OF_NULL = ("isnull", "isnotnull", "equal_null", "zeroifnull", "hash", "xxhash64", "named_struct")
+_NAMED_OF_NULL = ("isnull", "isnotnull", "zeroifnull", "hash", "xxhash64")
 """What has a value for NULL."""
 
 _HOW = (
@@ -63,10 +64,12 @@ class _Reader:
 
     def check(self, missing: Collection[str]) -> None:
         """Refuse what has a value also where a stream is missing: keys are made of its tuples."""
-        sides = [side for e in self.found.equalities for side in (e.left, e.right) if not is_null_safe(side)]
+        sides = [side for e in self.found.equalities for side in (e.left, e.right)]
         filters = [f for alias in missing for f in self.found.filters.get(alias, ())]
         for expr in (*(s for s in sides if s.aliases & {*missing}), *filters):
-            for node in expr.tree.walk():
+            # What <=> makes of a side has the text of NULL there; within it, the same holds as elsewhere.
+            tree = expr.tree.this if is_null_safe(expr) else expr.tree
+            for node in tree.walk():
                 name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
                 if isinstance(node, _OF_NULL) or name in _NAMED_OF_NULL:
                     self._fail(f"{expr.sql} has a value also where {', '.join(expr.aliases)} is missing")
