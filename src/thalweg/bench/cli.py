@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -244,13 +244,8 @@ def kinds(
     """Measure the throughput of each kind of window, with as many tuples alive, and of an outer join."""
     data.mkdir(parents=True, exist_ok=True)
     found = kinds_bench.measure(data.absolute(), _progress, scale)
-    rows = kinds_bench.rows(found)
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "kinds.md").write_text(report.markdown(kinds_bench.COLUMNS, rows) + "\n")
-    if as_json:
-        print(json.dumps({"kinds": [k.__dict__ for kinds in found for k in kinds]}))
-    else:
-        _print(kinds_bench.COLUMNS, rows)
+    told = {"kinds": [k.__dict__ for kinds in found for k in kinds]}
+    _tell("kinds", kinds_bench.COLUMNS, kinds_bench.rows(found), told, out, as_json)
 
 
 @app.command()
@@ -268,14 +263,7 @@ def kafka(
     data.mkdir(parents=True, exist_ok=True)
     spec = sites_bench.LARGE.scaled(scale)
     found = kafka_bench.measure(data.absolute(), _progress, spec, broker)
-    rows = kafka_bench.rows(found)
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "kafka.md").write_text(report.markdown(kafka_bench.COLUMNS, rows) + "\n")
-    (out / "kafka.json").write_text(json.dumps(found.to_json(), indent=1) + "\n")
-    if as_json:
-        print(json.dumps(found.to_json()))
-    else:
-        _print(kafka_bench.COLUMNS, rows)
+    _tell("kafka", kafka_bench.COLUMNS, kafka_bench.rows(found), found.to_json(), out, as_json)
 
 
 @app.command()
@@ -293,14 +281,7 @@ def adapt(
     spec = sites_bench.LARGE.scaled(scale)
     observed = adapting.observing(data.absolute(), _progress, spec)
     told = {"observing": [{**o.__dict__, "ratio": o.ratio} for o in observed], **followed.to_json()}
-    rows = adapting.rows(observed, followed)
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "adapt.md").write_text(report.markdown(adapting.COLUMNS, rows) + "\n")
-    (out / "adapt.json").write_text(json.dumps(told, indent=1) + "\n")
-    if as_json:
-        print(json.dumps(told))
-    else:
-        _print(adapting.COLUMNS, rows)
+    _tell("adapt", adapting.COLUMNS, adapting.rows(observed, followed), told, out, as_json)
 
 
 @app.command()
@@ -314,13 +295,8 @@ def page(
     """Measure what an open page and metrics that are read every second cost a run."""
     data.mkdir(parents=True, exist_ok=True)
     found = page_bench.measure(data.absolute(), _progress, sites_bench.LARGE.scaled(scale))
-    rows = page_bench.rows(found)
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "page.md").write_text(report.markdown(page_bench.COLUMNS, rows) + "\n")
-    if as_json:
-        print(json.dumps({**found.__dict__, "ratio": found.ratio}))
-    else:
-        _print(page_bench.COLUMNS, rows)
+    told = {**found.__dict__, "ratio": found.ratio}
+    _tell("page", page_bench.COLUMNS, page_bench.rows(found), told, out, as_json)
 
 
 @app.command()
@@ -381,6 +357,24 @@ def soak(
 
 def _progress(line: str) -> None:
     Console(stderr=True).print(line, highlight=False)
+
+
+def _tell(
+    name: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    told: dict[str, Any],
+    out: Path,
+    as_json: bool,
+) -> None:
+    """Write a benchmark's table and its JSON to files, and print one of them."""
+    out.mkdir(parents=True, exist_ok=True)
+    (out / f"{name}.md").write_text(report.markdown(columns, rows) + "\n")
+    (out / f"{name}.json").write_text(json.dumps(told, indent=1) + "\n")
+    if as_json:
+        print(json.dumps(told))
+    else:
+        _print(columns, rows)
 
 
 def _print(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
