@@ -86,7 +86,10 @@ def start():
 
 def environment() -> dict[str, str]:
     """The environment of a command: two cores, whatever the machine has, and no settings of the caller's."""
-    own = {k: v for k, v in os.environ.items() if k not in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")}
+    names = {"PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"}
+    # A Connect session of this process has set these.
+    names |= {"SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE", "SPARK_REMOTE"}
+    own = {k: v for k, v in os.environ.items() if k not in names}
     return {**own, "SPARK_MASTER": "local[2]", "THALWEG_DEBUG": "0"}
 
 

@@ -63,7 +63,7 @@ def test_it_runs(notebook, home, monkeypatch):
         for output in cell.outputs
         if "data" in output
         for name in ("measured", "compare", "plan", "run", "metrics", "verdict", "results")
-        if name in cell.source.splitlines()[-1]
+        if cell.source.splitlines()[-1].startswith((name, f"thalweg.{name}("))
     }
     assert "selectivity" in shown["measured"]["text/plain"]
     assert "optimal</text>" in shown["compare"]["image/svg+xml"]

@@ -10,12 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.spark import remote
 from thalweg.cli.main import invoke
 
 
 @pytest.fixture(scope="session")
 def thalweg(spark):
     """Runs `thalweg` in this process and its session: (exit status, standard output, standard error)."""
+    if remote.wanted():
+        pytest.skip("a command has a session of its own, which is classic")
 
     def run(*arguments: object, cwd: Path) -> tuple[int, str, str]:
         handlers = {told: signal.getsignal(told) for told in (signal.SIGINT, signal.SIGTERM)}
