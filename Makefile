@@ -1,7 +1,7 @@
 # Each target is enough on a fresh checkout: what it needs is set up first. `make` alone lists them.
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help setup demo live test test-long test-page test-kafka fuzz lint docs bench bench-peers clean
+.PHONY: help setup demo live test test-long test-page test-kafka test-s3 fuzz lint docs bench bench-peers clean
 
 PYTHON := .venv/bin/python
 # What the planners measure of this machine stays in the checkout.
@@ -14,6 +14,7 @@ help:
 	@echo "make test-long    all tests: many kills, large random sweeps"
 	@echo "make test-page    the live page in Chromium; as root it installs Debian's package if it is missing"
 	@echo "make test-kafka   tests with a Kafka broker, which Maven gets"
+	@echo "make test-s3      tests of runs in a bucket of an S3 server, with jars that Maven gets"
 	@echo "make fuzz         look for input that makes a reader fail, MINUTES=10 unless given"
 	@echo "make lint         the linters and the type checker"
 	@echo "make docs         the documentation as a site, in build/site"
@@ -51,6 +52,11 @@ test-page: setup
 test-kafka: setup
 	@tools/kafka/broker.sh jars
 	@$(PYTHON) -m pytest -x -m kafka tests/kafka
+
+# An S3 server on this machine, and Hadoop's S3A for Spark; what Maven gets stays in .s3.
+test-s3: setup
+	@tools/jars.sh tools/s3.xml .s3/jars
+	@$(PYTHON) -m pytest -x -m s3 tests/s3
 
 # Minutes of looking for input that makes a reader fail; what is found becomes a test.
 MINUTES := 10

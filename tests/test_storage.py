@@ -225,10 +225,11 @@ def test_a_store_that_can_not_be_reached_is_told_in_a_line(monkeypatch):
 
 
 @pytest.mark.parametrize("command", [("history",), ("verify", "q.sql", "--catalog", "c.yaml", "--out")])
-def test_a_run_needs_a_folder(command, capsys):
-    assert invoke([*command, "s3a://b/run"]) == 2
+def test_a_run_can_not_be_in_any_store(command, capsys):
+    assert invoke([*command, "hdfs://b/run"]) == 2
     assert capsys.readouterr().err == (
-        "thalweg: s3a://b/run: a run needs a folder for its files; give a path, or file:///...\n"
+        "thalweg: hdfs://b/run: paths with hdfs:// can't be used yet; "
+        "give a folder, file:///... or s3a://BUCKET/...\n"
     )
 
 

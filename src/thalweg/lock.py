@@ -32,6 +32,11 @@ MARGIN_S = 10.0
 """The holder stops so long before the lease is free: it may have been renewed later than it knows."""
 
 
+def _clock() -> float:
+    """Seconds since this machine was started, those in which it slept as well."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 class Lock(Protocol):
     """A lock that this process holds."""
 
@@ -79,7 +84,7 @@ class Lease:
 
     file: RemotePath
     what: Location
-    clock: Callable[[], float] = time.monotonic
+    clock: Callable[[], float] = _clock
     owner: str = field(default_factory=lambda: uuid.uuid4().hex)
     stamp: str = ""
     renewed: float = 0.0
@@ -93,7 +98,7 @@ class Lease:
         cls,
         file: RemotePath,
         what: Location,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = _clock,
         sleep: Callable[[float], None] = time.sleep,
     ) -> Lease:
         """Take the lease; waits for one whose holder may have been killed, until it is free."""

@@ -70,11 +70,7 @@ def location(path: str | os.PathLike[str] | RemotePath) -> Location:
 
 
 def folder(text: str) -> Path:
-    """A folder of this machine, which a run needs for its files: a path or `file:///...`."""
-    if scheme_of(text) not in ("", "file"):
-        raise UserError(
-            "a run needs a folder for its files", where=text, remedy="give a path, or file:///..."
-        )
+    """A folder of this machine: a path or `file:///...`."""
     found = location(text)
     assert isinstance(found, Path)
     return found
@@ -86,11 +82,16 @@ def _opened(scheme: str, process: int) -> Any:
     need(f"{scheme}://", _STORES[scheme], note=", on all machines")
     import s3fs
 
-    own = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    own = own_endpoint()
     # Servers that are not Amazon's have no host name for each bucket.
     style = {"s3": {"addressing_style": "path"}} if own else {}
     # What has been listed before is never used: other processes write at the same time.
-    return s3fs.S3FileSystem(use_listings_cache=False, endpoint_url=own or None, config_kwargs=style)
+    return s3fs.S3FileSystem(use_listings_cache=False, endpoint_url=own, config_kwargs=style)
+
+
+def own_endpoint() -> str | None:
+    """The address of a server that is not Amazon's, where the environment names one."""
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or None
 
 
 @dataclass(frozen=True, order=True)

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,8 +24,11 @@ def free_port() -> int:
 
 
 @contextmanager
-def cluster(root: Path) -> Iterator[str]:
-    """The address of a master with two workers of one core each, which leave their files in `root`."""
+def cluster(root: Path, hidden: Path | None = None) -> Iterator[str]:
+    """The address of a master with two workers of one core each, which leave their files in `root`.
+
+    `hidden` is a folder that the workers, as on other machines, don't see; only root can hide it.
+    """
     home = Path(pyspark.__file__).parent
     env = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
     env |= {
@@ -39,13 +42,13 @@ def cluster(root: Path) -> Iterator[str]:
     }
     logs, started = [], []
 
-    def start(name: str, *arguments: str) -> Path:
+    def start(name: str, *arguments: str, within: Sequence[str] = ()) -> Path:
         log = root / f"{name}.log"
         logs.append(log)
         with log.open("w") as out:
             started.append(
                 subprocess.Popen(
-                    [str(home / "bin" / "spark-class"), *arguments], env=env, stdout=out, stderr=out
+                    [*within, str(home / "bin" / "spark-class"), *arguments], env=env, stdout=out, stderr=out
                 )
             )
         return log
@@ -59,6 +62,8 @@ def cluster(root: Path) -> Iterator[str]:
 
     url = f"spark://{HOST}:{free_port()}"
     deploy = "org.apache.spark.deploy"
+    mount = 'mount -t tmpfs none "$0" && exec "$@"'
+    apart = () if hidden is None else ("unshare", "--mount", "sh", "-c", mount, str(hidden))
     try:
         port = url.rsplit(":", 1)[1]
         ui = str(free_port())
@@ -66,7 +71,19 @@ def cluster(root: Path) -> Iterator[str]:
         wait_for(master, "I have been elected leader")
         for n in range(2):
             more = ("--webui-port", str(free_port()), "-d", str(root / "work" / str(n)))
-            start(f"worker{n}", f"{deploy}.worker.Worker", "-h", HOST, "-c", "1", "-m", "1200m", *more, url)
+            start(
+                f"worker{n}",
+                f"{deploy}.worker.Worker",
+                "-h",
+                HOST,
+                "-c",
+                "1",
+                "-m",
+                "1200m",
+                *more,
+                url,
+                within=apart,
+            )
         wait_for(master, "Registering worker", 2)
         yield url
     finally:

@@ -17,9 +17,11 @@ from pyspark.sql import types as t
 
 import thalweg
 from thalweg.catalog.model import Catalog, Site, Source, Stream
+from thalweg.files import copied
 from thalweg.oracle import duck, reference
 from thalweg.query import parse
 from thalweg.spark.typing import arrow_schema
+from thalweg.storage import Location, location, scheme_of
 
 SECOND = 1_000_000
 SIMPLE = {
@@ -234,11 +236,17 @@ def catalog_yaml(
     return "\n".join(lines) + "\n"
 
 
-def results_of(out: Path, query: str = "q") -> Counter:
+def place_of(out: str, root: Path) -> Location:
+    """The output folder of a run that is started in `root`."""
+    return location(out) if scheme_of(out) else root / out
+
+
+def results_of(out: Location, query: str = "q") -> Counter:
     """What a run has written for a query."""
-    files = sorted((out / "results" / query).glob("*.parquet"))
-    assert files
-    return sum((multiset(pq.ParquetFile(file).read()) for file in files), Counter())
+    with copied(out / "results" / query) as folder:
+        files = sorted(folder.glob("*.parquet"))
+        assert files
+        return sum((multiset(pq.ParquetFile(file).read()) for file in files), Counter())
 
 
 def check_sql(spark, tmp_path, feeds, sql, live=True, **arguments):

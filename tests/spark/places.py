@@ -19,8 +19,9 @@ from thalweg.plan.document import Plan, PlannedQuery
 from thalweg.plan.one_way import METHODS
 from thalweg.plan.options import Objective, PlanOptions
 from thalweg.planners.table import Session
+from thalweg.storage import Location
 
-from .feed import SECOND, Feed, catalog_yaml, expected, results_of, written
+from .feed import SECOND, Feed, catalog_yaml, expected, place_of, results_of, written
 
 COLUMNS = {"ts": "timestamp", "k": "bigint", "word": "string", "v": "bigint", "id": "bigint"}
 AT = {"a": "n1", "b": "n2", "c": "n3", "d": "n4"}
@@ -182,7 +183,7 @@ def place(
 
 def check_complete(place: Place, metrics: Mapping[str, Any], command, out: str = "out") -> None:
     """The run has all results once, says so, and has counted right."""
-    folder = place.root / out
+    folder = place_of(out, place.root)
     assert metrics["complete"] is True
     assert not metrics["shipped"] or metrics["central_payload_bytes"] > 0
     assert metrics == json.loads((folder / "metrics.json").read_text())
@@ -222,7 +223,7 @@ def check_shipped(metrics: Mapping[str, Any], plan: Mapping[str, Any], *, moved:
     assert not ways or sum(s["payload_bytes"] for s in shipped.values()) > 0
 
 
-def unread(out: Path) -> list[Path]:
+def unread(out: Location) -> list[Location]:
     """The files of parcels that are on their way: no batch of the run has planned to read them."""
     own = out / "_thalweg"
     planned = sorted((int(p.name), p) for p in (own / "checkpoint" / "offsets").glob("[0-9]*"))

@@ -11,7 +11,7 @@ from contextlib import suppress
 import psutil
 import pytest
 
-from .feed import SECOND, Feed, catalog_yaml, expected, results_of, written
+from .feed import SECOND, Feed, catalog_yaml, expected, place_of, results_of, written
 from .test_run import one_message
 
 BATCHES = 12
@@ -79,9 +79,9 @@ def kill(process, what, rng):
     return True
 
 
-def batches_of(root):
+def batches_of(root, out="out"):
     try:
-        return json.loads((root / "out" / "metrics.json").read_text())["batches"]
+        return json.loads((place_of(out, root) / "metrics.json").read_text())["batches"]
     except (OSError, ValueError):
         return 0
 

@@ -11,6 +11,9 @@ from contextlib import suppress
 import psutil
 import pytest
 
+from thalweg.storage import scheme_of
+
+from .feed import place_of
 from .places import CHAIN, GROUPS, OUTER, STAR, check_complete, place, unread
 from .test_kill import batches_of, below, kill
 
@@ -18,7 +21,7 @@ JITTER = ("--jitter", 1)
 KINDS = ("tree", "linear", "partitioned", "outer", "groups")
 
 
-def made_for(kind, root, seed):
+def made_for(kind, root, seed, out="out"):
     """A place, and the arguments of its run."""
     sql = {"partitioned": STAR, "outer": OUTER, "groups": GROUPS}.get(kind, CHAIN)
     made = place(root, sql, seed=seed, skewed=kind == "partitioned")
@@ -29,27 +32,27 @@ def made_for(kind, root, seed):
         "outer": ("--planner", "optimal"),
         "groups": ("--planner", "optimal"),
     }[kind]
-    return made, made.run(*chosen, *JITTER)
+    return made, made.run(*chosen, *JITTER, out=out)
 
 
-def disturbed(root, start, arguments, what, at, flying, rng):
+def disturbed(root, start, arguments, what, at, flying, rng, out="out"):
     """Start the run and kill a part of it a moment after so many batches.
 
     `flying`: only when something is on its way. Gives the exit status and how many files were on their way.
     """
     process = start(*arguments, cwd=root)
-    flew = 0
+    flew, pause = 0, 0.3 if scheme_of(out) else 0.01  # looking into a store is work for the store
     try:
         deadline = time.monotonic() + 300
-        while process.poll() is None and batches_of(root) < at and time.monotonic() < deadline:
-            time.sleep(0.02)
+        while process.poll() is None and batches_of(root, out) < at and time.monotonic() < deadline:
+            time.sleep(pause)
         time.sleep(rng.random())
         while process.poll() is None and time.monotonic() < deadline:
             with suppress(OSError):
-                flew = len(unread(root / "out"))
+                flew = len(unread(place_of(out, root)))
             if (flew or not flying) and kill(process, what, rng):
                 break
-            time.sleep(0.01)
+            time.sleep(pause)
         try:
             process.communicate(timeout=300)
         except subprocess.TimeoutExpired:
@@ -64,23 +67,23 @@ def disturbed(root, start, arguments, what, at, flying, rng):
     return process.returncode, flew
 
 
-def check(root, start, command, kind, kills, seed):
+def check(root, start, command, kind, kills, seed, out="out"):
     rng = random.Random(seed)
-    made, arguments = made_for(kind, root, seed)
+    made, arguments = made_for(kind, root, seed, out)
     seen = []
     for n, what in enumerate(kills):
-        at = batches_of(root) + rng.randrange(1, 5)
-        seen.append(disturbed(root, start, arguments, what, at, n % 2 == 0, rng))
+        at = batches_of(root, out) + rng.randrange(1, 5)
+        seen.append(disturbed(root, start, arguments, what, at, n % 2 == 0, rng, out))
         if seen[-1][0] == 0:  # it has survived the death of an idle worker, and gone on to the end
             break
     assert any(status for status, _ in seen)
     assert any(flew for _, flew in seen)
     for _ in range(3):
-        code, out, err = command(*arguments, cwd=root)
+        code, said, err = command(*arguments, cwd=root)
         if code == 0:
             break
     assert code == 0, err
-    check_complete(made, json.loads(out), command)
+    check_complete(made, json.loads(said), command, out)
 
 
 @pytest.mark.long

@@ -14,22 +14,7 @@ fail() {
 }
 
 get() { # the jars of a list, unless they are there
-    local list="$root/tools/kafka/$1.xml" folder="$here/$1" attempt
-    local stamp="$folder/.done-$(cksum <"$list" | tr ' ' -)"
-    [[ ! -f "$stamp" ]] || return 0
-    command -v mvn >/dev/null || fail "Maven (mvn) is missing: install it with the system's package manager, such as apt install maven"
-    rm -rf "$folder"
-    for attempt in 1 2 3; do
-        if timeout 300 mvn -B -ntp -f "$list" "-Dmaven.repo.local=$here/m2" \
-            -Dmaven.wagon.rto=60000 -Daether.connector.requestTimeout=60000 \
-            org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies \
-            "-DoutputDirectory=$folder" >"$here/$1.log" 2>&1; then
-            touch "$stamp"
-            return 0
-        fi
-        find "$here/m2" -name '*.lastUpdated' -delete 2>/dev/null || true
-    done
-    fail "Maven could not get the jars of tools/kafka/$1.xml: $(grep -m 1 ERROR "$here/$1.log" || tail -n 1 "$here/$1.log")"
+    "$root/tools/jars.sh" "$root/tools/kafka/$1.xml" "$here/$1"
 }
 
 run() {

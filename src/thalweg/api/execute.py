@@ -22,7 +22,7 @@ from thalweg.api.inputs import (
 )
 from thalweg.errors import Stopped, UserError
 from thalweg.plan.options import Adapt
-from thalweg.storage import Location, folder
+from thalweg.storage import Location, location
 
 if TYPE_CHECKING:
     from thalweg.catalog.model import Catalog
@@ -72,7 +72,7 @@ def prepared(
             where=f"--adapt {who}",
             remedy="leave --adapt out",
         )
-    at = folder(os.fspath(out))
+    at = location(out)
     if at.exists() and not at.is_dir():
         raise UserError("this is not a folder", where=str(at), remedy="give --out a folder or a new name")
     made = take_plan(parsed, read, plan, wanted)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from thalweg.api.inputs import CatalogInput, QueriesInput, read_catalog, read_query, reading_with_spark
 from thalweg.errors import UserError
 from thalweg.oracle import duck
 from thalweg.oracle.duck import Verdict
-from thalweg.storage import folder
+from thalweg.storage import location
 
 __all__ = ["Verdict", "verify"]
 
@@ -21,7 +20,7 @@ def verify(query: QueriesInput, catalog: CatalogInput, out: str | os.PathLike[st
     """
     read = read_catalog(catalog)
     parsed = read_query(query, read)
-    at: Path = folder(os.fspath(out))
+    at = location(out)
     if not at.is_dir():
         raise UserError("no such folder", where=str(at), remedy="give the --out folder of a run")
     return duck.verify(parsed, read, at, read_static=reading_with_spark([parsed], read))

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
-from thalweg.storage import folder
+from thalweg.storage import location
 
 Queries = Annotated[
     list[Path], typer.Argument(metavar="QUERY.sql...", help="SQL files, deployed in this order.")
@@ -31,8 +31,9 @@ Settings = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="A planner setting. Repeatable."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Out = Annotated[Path, typer.Option("--out", metavar="DIR", parser=folder, help="The run's output folder.")]
-RunOut = Annotated[Path, typer.Argument(metavar="DIR", parser=folder, help="The output folder of a run.")]
+_place = {"metavar": "DIR", "parser": location}
+Out = Annotated[Any, typer.Option("--out", **_place, help="The run's output folder, or s3a://BUCKET/NAME.")]
+RunOut = Annotated[Any, typer.Argument(**_place, help="The output folder of a run.")]
 Page = Annotated[
     int | None,
     typer.Option(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
@@ -63,7 +62,7 @@ def in_our_words(error: Exception, where: str) -> Exception:
             f"a file can't be written or read: {failing}; mend the disk, then run the command again"
         )
     if isinstance(error, OSError) and error.filename:
-        return unusable(Path(error.filename), error)
+        return unusable(error.filename, error)
     if full:
         return RunError(f"{full}; make room, then run the same command again")
     if "PATH_NOT_FOUND" in text:

@@ -13,8 +13,11 @@ from thalweg.catalog.model import Destination, Source, Stream
 from thalweg.errors import UserError
 
 _SCALA = "2.13"
+_SDK = "2.35.4"
 _CONF = "spark.jars.packages"
 _BY_FORMAT = {"kafka": "spark-sql-kafka-0-10", "avro": "spark-avro"}
+_HADOOP = "hadoop-aws"
+_LEFT_OUT = ("software.amazon.awssdk:bundle", "io.netty:*", "org.slf4j:*")  # Spark brings the others
 _LACKS = "Failed to find data source"
 _NOT_HAD = re.compile(r"UNRESOLVED DEPENDENCIES|unresolved dependency|download failed", re.IGNORECASE)
 
@@ -25,10 +28,13 @@ def package(format_: str) -> str | None:
     return name and f"org.apache.spark:{name}_{_SCALA}:{pyspark.__version__}"
 
 
-def conf(streams: Iterable[Stream], sinks: Iterable[Destination] = ()) -> dict[str, str]:
-    """The setting by which a session gets the packages of streams and sinks; nothing where Spark has them.
+def conf(
+    streams: Iterable[Stream], sinks: Iterable[Destination] = (), *, store: bool = False
+) -> dict[str, str]:
+    """The settings by which a session gets the packages of streams and sinks; nothing where Spark has them.
 
-    What the user's own settings name stays: a package there stands, in whatever version.
+    `store`: those of an object store as well. What the user's own settings name stays: a package there
+    stands, in whatever version.
     """
     named = [(s.source.format, s.source.value) for s in streams] + [(to.format, to.value) for to in sinks]
     formats = {one.lower() for both in named for one in both if one is not None}
@@ -38,15 +44,33 @@ def conf(streams: Iterable[Stream], sinks: Iterable[Destination] = ()) -> dict[s
         for one in sorted(formats)
         if (found := package(one)) is not None and found.split(":")[1].rsplit("_", 1)[0] not in known
     ]
+    left_out = {}
+    if store and _HADOOP not in known:
+        wanted += _s3a()
+        left_out = {"spark.jars.excludes": ",".join(_LEFT_OUT)}
     if not wanted:
         return {}
     own = re.findall(rf"^\s*{re.escape(_CONF)}[\s=]+(\S+)", _defaults(), re.MULTILINE)
-    return {_CONF: ",".join([*own[-1:], *wanted])}
+    return {_CONF: ",".join([*own[-1:], *wanted]), **left_out}
+
+
+def _s3a() -> list[str]:
+    """Hadoop's S3A in the version of Spark's Hadoop, and the part of Amazon's SDK that it needs: 14 MB.
+
+    S3A itself asks for the whole SDK, which is 690 MB.
+    """
+    jars = (path.name for path in (_home() / "jars").glob("hadoop-client-api-*.jar"))
+    version = next((name.removeprefix("hadoop-client-api-").removesuffix(".jar") for name in jars), "3.5.0")
+    modules = ("s3-transfer-manager", "sts")
+    return [
+        f"org.apache.hadoop:{_HADOOP}:{version}",
+        *(f"software.amazon.awssdk:{m}:{_SDK}" for m in modules),
+    ]
 
 
 def _given() -> str:
     """All that may name a package: the jars of PySpark, its defaults and the arguments it is started with."""
-    jars = (path.name for path in (_home() / "jars").glob("spark-*.jar"))
+    jars = (path.name for kind in ("spark", _HADOOP) for path in (_home() / "jars").glob(f"{kind}-*.jar"))
     return " ".join([*jars, _defaults(), os.environ.get("PYSPARK_SUBMIT_ARGS", "")])
 
 
