@@ -126,6 +126,18 @@ def copied(folder: Location, *parts: str) -> Iterator[Path]:
         yield Path(copy)
 
 
+@contextmanager
+def copied_file(file: Location) -> Iterator[Path]:
+    """A file for a reader that reads only this machine's: itself, or a copy of a store's."""
+    if isinstance(file, Path):
+        yield file
+        return
+    with tempfile.TemporaryDirectory(prefix="thalweg-copy-") as folder:
+        copy = Path(folder) / file.name
+        file.get(copy)
+        yield copy
+
+
 class Lines:
     """A file to which one writer appends lines. A line that a crash has cut off is ended when it is opened.
 

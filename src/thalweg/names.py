@@ -7,6 +7,12 @@ from collections.abc import Iterable, Mapping
 from difflib import SequenceMatcher, get_close_matches
 
 NAMING = "use letters, digits and _, and begin with a letter or _"
+TIMELESS = "#time"
+"""The time column that a table gets."""
+
+SLOT, LIVE = "#slot", "#live"
+"""Columns of a table that is refreshed: the place of a row in its version, and whether there is a row."""
+
 _COMPARED = 1_000  # names; to compare more would take seconds
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

@@ -311,6 +311,7 @@ ADDED = [  # what is added to SMALL, where the error is, what it says
     ("tables: {t: {site: n1}}", "tables.t", "the key 'schema' is missing"),
     ("tables: {t: {site: n1, time: ts}}", "tables.t.time", "unknown key 'time'"),
     ("tables: {t: {site: n1, schema: {k: int}, source: {format: text, value: json}}}", "tables.t.source", "not encoded"),
+    ("tables: {t: {site: n1, schema: {k: int}, source: {format: csv}, refresh: 0 seconds}}", "tables.t.refresh", "longer than zero"),
     ("tables: {t: {site: n1, schema: {k: int}, source: {format: csv}, stats: {rate: 1}}}", "tables.t.stats.rate", "unknown key"),
     ("<<: {}", "line 8", "unknown key '<<'"),
     ("---\nsites: {}", "line 8", "not valid YAML"),

@@ -36,7 +36,14 @@ def catalog(streams, sites=(), joins=(), links=None, **more):
 
 
 def query(sql, known, name="q"):
-    return parse(sql, name=name, schemas=known.schemas, times=known.times, tables=known.tables)
+    return parse(
+        sql,
+        name=name,
+        schemas=known.schemas,
+        times=known.times,
+        tables=known.tables,
+        refreshed=known.refreshed,
+    )
 
 
 def planned(sql, known, planner, objective="bytes", deliver_to=None, **settings):

@@ -16,6 +16,7 @@ from tests.planners.examples import catalog, query, random_sequences, stream
 from thalweg.compile.compiler import Compiled, compile_plan
 from thalweg.compile.inputs import StreamInfo, TypedQuery
 from thalweg.compile.query_fields import field_of
+from thalweg.names import TIMELESS
 from thalweg.operators.program import Program
 from thalweg.oracle import duck, reference
 from thalweg.plan.check import check_deployments
@@ -23,6 +24,7 @@ from thalweg.plan.options import Objective, PlanOptions
 from thalweg.planners.table import Session, make_plan, planner
 from thalweg.query.model import Query
 from thalweg.simulate.host import SimulatedHost
+from thalweg.units import BEFORE_ALL
 
 KINDS = {"long": pa.int64(), "string": pa.string()}
 TIME = pa.timestamp("us", "UTC")
@@ -214,21 +216,38 @@ def drive(case: Case, made: Compiled, rows: dict[str, list[dict]], *, crashes: f
 
 
 def drive_rows(
-    host: SimulatedHost, rows, as_batch, seed: int, crashes: float = 0.2, tables=frozenset()
+    host: SimulatedHost,
+    rows,
+    as_batch,
+    seed: int,
+    crashes: float = 0.2,
+    tables=frozenset(),
+    refreshed=frozenset(),
 ) -> dict[str, list[list[dict]]]:
-    """The batches in which the rows of each stream came; those of tables come at once."""
+    """The batches in which the rows of each stream came; those of tables come at once.
+
+    Of tables that are refreshed, the rows are versions. Each begins after all that has come before it.
+    """
     rng = random.Random(seed + 1)
     left = {a: list(r) for a, r in rows.items()}
     batches: dict[str, list[list[dict]]] = {a: [] for a in rows}
-    ended = False
+    ended, newest = False, BEFORE_ALL - 1
     for _ in range(100_000):
         fresh = {}
         for a, rest in left.items():
-            n = len(rest) if a in tables else rng.choice([0, 0, 1, 3, 10, 40])
-            chosen, left[a] = rest[:n], rest[n:]
+            if a in refreshed:
+                n = 1 if rest and (not batches[a] or rng.random() < 0.4) else 0
+                chosen = [{**row, TIMELESS: newest + 1} for version in rest[:n] for row in version]
+            else:
+                n = len(rest) if a in tables else rng.choice([0, 0, 1, 3, 10, 40])
+                chosen = rest[:n]
+            left[a] = rest[n:]
             if chosen:
                 batches[a].append(chosen)
                 fresh[a] = as_batch(a, chosen)
+        times = {a: TIMELESS if a in refreshed else "ts" for a in fresh if a not in tables}
+        known = [row[time] for a, time in times.items() for row in batches[a][-1]]
+        newest = max([newest, *(ts for ts in known if ts is not None)])
         waiting = host.waiting
         take = {w: rng.randint(0, n) for w, n in waiting.items() if rng.random() < 0.6}
         ending = not ended and not any(left.values()) and not fresh and rng.random() < 0.5

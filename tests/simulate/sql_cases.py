@@ -12,10 +12,11 @@ import pyarrow as pa
 
 from tests.planners.examples import catalog, query, stream
 from tests.simulate.sites_cases import TIME, drive_rows, evaluate, labels
-from thalweg.catalog.model import TIMELESS, Source, Stats, Stream
+from thalweg.catalog.model import Source, Stats, Stream
 from thalweg.compile.compiler import compile_plan
 from thalweg.compile.inputs import StreamInfo, TypedQuery
 from thalweg.compile.query_fields import field_named
+from thalweg.names import LIVE, SLOT, TIMELESS
 from thalweg.operators.program import Program
 from thalweg.operators.spec import START
 from thalweg.oracle import duck, reference
@@ -29,6 +30,7 @@ from thalweg.simulate.host import SimulatedHost
 from thalweg.units import BEFORE_ALL
 
 KINDS = {"long": pa.int64(), "string": pa.string(), "double": pa.float64(), "timestamp": TIME}
+KINDS |= {"bigint": pa.int64(), "boolean": pa.bool_()}
 LONGS = {"x": "long", "y": "long", "id": "long"}
 W, N = "[RANGE 20 MILLISECONDS]", "[RANGE 10 MILLISECONDS]"
 
@@ -49,9 +51,9 @@ def known_of(sites, columns=LONGS, popular=()):
     return catalog(found, sites=["n0", "n1", "n2", "n3"])
 
 
-def with_table(known, name, site, columns=LONGS, **stats):
+def with_table(known, name, site, columns=LONGS, refresh=None, **stats):
     """The catalog with a table."""
-    one = Stream.of_table(name, f"n{site}", columns, Source(format="parquet"), Stats(**stats))
+    one = Stream.of_table(name, f"n{site}", columns, Source(format="parquet"), Stats(**stats), refresh)
     return known.model_copy(update={"streams": {**known.streams, name: one}})
 
 
@@ -68,8 +70,14 @@ def rows_of(known, seed, nulls=0.05):
     out = {}
     for name, one in known.streams.items():
         if one.table:
-            rows = [{c: value(k, rng, nulls) for c, k in one.columns.items()} for _ in range(6)]
-            out[name] = [{**row, "id": i} for i, row in enumerate(rows)]
+            counts = [6] if one.refresh is None else [rng.randrange(1, 8) for _ in range(rng.randrange(1, 6))]
+            made = iter(range(100))
+
+            def row(kinds=one.columns, made=made):
+                return {**{c: value(k, rng, nulls) for c, k in kinds.items()}, "id": next(made)}
+
+            versions = [[row() for _ in range(n)] for n in counts]
+            out[name] = versions[0] if one.refresh is None else slotted(one, versions)
             continue
         clock, rows = 0, []
         for i in range(25):
@@ -80,21 +88,31 @@ def rows_of(known, seed, nulls=0.05):
     return out
 
 
+def slotted(one, versions):
+    """The versions of a table with the places of their rows; places that fall free get no row."""
+    found, before = [], 0
+    for rows in versions:
+        none = [dict.fromkeys(one.columns)] * (before - len(rows))
+        found.append([{**r, SLOT: i, LIVE: i < len(rows)} for i, r in enumerate([*rows, *none])])
+        before = len(rows)
+    return found
+
+
 def kinds_of(one):
-    kinds = {c: KINDS[k] for c, k in one.columns.items()}
-    return {**kinds, TIMELESS: TIME} if one.table else kinds
+    return {c: KINDS[k] for c, k in {**one.columns, **one.hidden}.items()}
 
 
 def table(one, rows):
     kinds = kinds_of(one)
-    always = {TIMELESS: BEFORE_ALL} if one.table else {}
+    always = {TIMELESS: BEFORE_ALL} if one.table and one.refresh is None else {}
     columns = [pa.array([{**r, **always}[c] for r in rows], k) for c, k in kinds.items()]
     return pa.record_batch(columns, names=list(kinds))
 
 
 def infos_of(known):
     return {
-        n: StreamInfo(n, kinds_of(s), s.time, s.lateness, order=s.order) for n, s in known.streams.items()
+        n: StreamInfo(n, kinds_of(s), s.time, s.lateness, order=s.order, follows=s.refresh is not None)
+        for n, s in known.streams.items()
     }
 
 
@@ -187,9 +205,18 @@ def check(known, planned, seed, nulls=0.05, keep=False):
     host = Batches(made, evaluate)
     rows = rows_of(known, seed, nulls)
     tables = known.tables
-    batches = drive_rows(host, rows, lambda name, part: table(known.streams[name], part), seed, tables=tables)
+    batches = drive_rows(
+        host,
+        rows,
+        lambda name, part: table(known.streams[name], part),
+        seed,
+        tables=tables - known.refreshed,
+        refreshed=known.refreshed,
+    )
     kept = {
-        n: rows[n] if n in tables else reference.late_split(b, known.streams[n].lateness)[0]
+        n: [row for batch in b for row in batch]
+        if n in tables
+        else reference.late_split(b, known.streams[n].lateness)[0]
         for n, b in batches.items()
     }
     for number, (asked, deployment) in enumerate(planned):

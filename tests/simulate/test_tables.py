@@ -12,10 +12,11 @@ from thalweg.plan.check import check_deployments
 from thalweg.planners.table import PLANNERS
 
 
-def known_with_tables(sites, columns=LONGS):
+def known_with_tables(sites, columns=LONGS, refreshed=()):
     known = known_of(sites[:3], columns)
     for name, site in zip("pq", sites[3:], strict=True):
-        known = with_table(known, name, site, columns, rows=6, distinct={"x": 4.0})
+        refresh = 1_000_000 if name in refreshed else None
+        known = with_table(known, name, site, columns, refresh, rows=6, distinct={"x": 4.0})
     return known
 
 
@@ -56,6 +57,23 @@ def test_streams_and_tables(seed: int) -> None:
     check(known, planned, seed, nulls=rng.choice([0.0, 0.2]), keep=rng.random() < 0.3)
 
 
+@pytest.mark.parametrize(
+    "seed", [*range(25), *(pytest.param(n, marks=pytest.mark.long) for n in range(25, 250))]
+)
+def test_tables_that_are_refreshed(seed: int) -> None:
+    rng = random.Random(seed)
+    sites, columns = [rng.randrange(3) for _ in range(5)], rng.choice([LONGS, STRINGS])
+    known = known_with_tables(sites, columns, refreshed=rng.choice(["p", "q", "pq"]))
+    while True:
+        try:
+            planned = planned_by(known, [sql_of(rng)], "optimal")
+            break
+        except UserError as error:
+            assert "is a table that is refreshed, and several streams come before it" in str(error)
+    check_deployments(planned)
+    check(known, planned, seed, nulls=rng.choice([0.0, 0.2]))
+
+
 W = "[RANGE 20 MILLISECONDS]"
 CASES = {
     "equal through a table": f"a {W}, b {W}, p WHERE a.x = p.x AND p.y = b.y",
@@ -64,10 +82,11 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize("refreshed", ["", "pq"])
 @pytest.mark.parametrize("name", [p.name for p in PLANNERS])
 @pytest.mark.parametrize("case", CASES)
-def test_tables_by_any_planner(name: str, case: str) -> None:
-    known = known_with_tables([0, 0, 0, 0, 0] if name == "local" else [0, 1, 2, 1, 0])
+def test_tables_by_any_planner(name: str, case: str, refreshed: str) -> None:
+    known = known_with_tables([0, 0, 0, 0, 0] if name == "local" else [0, 1, 2, 1, 0], LONGS, refreshed)
     aliases = [a for a in "abpq" if f"{a}." in CASES[case]]
     ids = ", ".join(f"{a}.id AS {a}_id" for a in aliases)
     planned = planned_by(known, [f"SELECT {ids} FROM {CASES[case]}"], name)
@@ -91,3 +110,22 @@ def test_what_a_table_can_not_do(froms: str, says: str) -> None:
     with pytest.raises(UserError) as raised:
         query(f"SELECT 1 AS one FROM {froms}", known_with_tables([0] * 5))
     assert says in str(raised.value)
+
+
+def test_a_version_is_that_of_the_time_of_a_result() -> None:
+    known = known_with_tables([0] * 5, refreshed="p")
+    inner = query(f"SELECT a.id AS i, p.id AS j FROM a {W}, b {W}, p WHERE a.x = b.x AND b.x = p.x", known)
+    assert [e.sql for e in inner.conditions] == ["`p`.`#time` <= `a`.`ts` OR `p`.`#time` <= `b`.`ts`"]
+    assert [e.sql for e in inner.input("p").filters] == ["`p`.`#live`"]
+    left = query(f"SELECT a.id AS i, p.id AS j FROM a {W} LEFT JOIN p ON a.x = p.x", known)
+    assert [e.sql for e in left.outer[0].conditions] == ["`p`.`#time` <= `a`.`ts`"]
+    every = query(f"SELECT * FROM a {W}, p WHERE a.x = p.x", known)
+    assert [o.name for o in every.outputs if o.name.startswith("p_")] == ["p_x", "p_y", "p_id"]
+    for froms in (
+        f"a {W} JOIN b {W} ON a.x = b.x LEFT JOIN p",
+        f"a {W} LEFT JOIN b {W} ON a.x = b.x LEFT JOIN p",
+    ):
+        with pytest.raises(
+            UserError, match="'p' is a table that is refreshed, and several streams come before it"
+        ):
+            query(f"SELECT a.id AS i FROM {froms} ON a.x = p.x", known)

@@ -64,11 +64,10 @@ def prepared(
         queries = list(queries)
     parsed = read_queries(queries, read)
     check_sinks(read, queries)
-    fixed = next((q for q in parsed if q.outer or q.groups), None)
+    fixed = next((q for q in parsed if q.stays), None)
     if fixed is not None and who not in (None, Adapt.OFF):
         raise UserError(
-            f"query {fixed.name} has {'an outer join' if fixed.outer else 'GROUP BY or DISTINCT'}, "
-            "so its plan can't change",
+            f"query {fixed.name} has {fixed.stays}, so its plan can't change",
             where=f"--adapt {who}",
             remedy="leave --adapt out",
         )

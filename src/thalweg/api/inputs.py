@@ -99,6 +99,7 @@ class _Given:
             schemas=catalog.schemas,
             times=catalog.times,
             tables=catalog.tables,
+            refreshed=catalog.refreshed,
             where=self.shown,
         )
 

@@ -20,7 +20,7 @@ _STREAM = (
     *("site", "time", "time_unit", "time_format", "order", "lateness", "idle", "max_ahead"),
     *("schema", "source", "stats"),
 )
-_TABLE = ("site", "schema", "source", "stats")
+_TABLE = ("site", "schema", "source", "stats", "refresh")
 _STATS = ("rate", "bytes", "widths", "distinct", "rates")
 _UNITS = ("seconds", "milliseconds", "microseconds")
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
@@ -170,7 +170,12 @@ def _table(name: str, place: Place, sites: Mapping[str, Site], folder: Path) -> 
         stats = read_stats({k: v for k, v in known.items() if k != "rows"}, types)
         if "rows" in known:
             stats = stats.model_copy(update={"rows": known["rows"].number()})
-    return Stream.of_table(name, _site(keys["site"], sites), columns, source, stats)
+    refresh = None
+    if "refresh" in keys:
+        refresh = parse_duration(keys["refresh"].scalar(), where=keys["refresh"].where)
+        if refresh == 0:
+            raise keys["refresh"].error("refresh must be longer than zero", "leave it out to read once")
+    return Stream.of_table(name, _site(keys["site"], sites), columns, source, stats, refresh)
 
 
 def _stream(name: str, place: Place, sites: Mapping[str, Site], folder: Path) -> Stream:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from thalweg.names import LIVE, SLOT, TIMELESS
 from thalweg.units import AT_ITS_END
 
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -15,10 +16,6 @@ Microseconds = Annotated[int, Field(ge=0)]
 
 PARQUET = "parquet"
 """The format of the result files in a run's own folder, which `thalweg verify` reads."""
-
-
-TIMELESS = "#time"
-"""The time column that a table gets; nobody reads it."""
 
 
 class _Model(BaseModel):
@@ -104,7 +101,8 @@ class Stream(_Model):
     """A stream and the site where it arises. Durations are in microseconds.
 
     In the source, its time may be a number of `time_unit`s since 1970, or a text of the form `time_format`.
-    A `table` has no time: its source is read once, and its rows are alive always.
+    A `table` has no time: its source is read once, and its rows are alive always. With `refresh`, it is read
+    again when it has changed, which is looked for so often, and each version is alive until the next.
     """
 
     name: str
@@ -121,6 +119,7 @@ class Stream(_Model):
     time_format: str | None = None
     time_number: str | None = None  # the type of a time that is a number, where it was declared
     table: bool = False
+    refresh: Microseconds | None = None
 
     @property
     def raw_time(self) -> str | None:
@@ -146,20 +145,43 @@ class Stream(_Model):
 
     @classmethod
     def of_table(
-        cls, name: str, site: str, columns: Mapping[str, str], source: Source, stats: Stats = _NOTHING_KNOWN
+        cls,
+        name: str,
+        site: str,
+        columns: Mapping[str, str],
+        source: Source,
+        stats: Stats = _NOTHING_KNOWN,
+        refresh: int | None = None,
     ) -> Stream:
-        """A table: a stream of which all comes at once, before everything else."""
+        """A table: a stream of which all comes at once, before everything else.
+
+        One that is refreshed comes once in each version, none of whose rows is late.
+        """
         stats = stats.model_copy(update={"rate": 0.0})
         return cls(
             name=name,
             site=site,
             time=TIMELESS,
-            lateness=AT_ITS_END,
+            lateness=AT_ITS_END if refresh is None else 0,
             columns=columns,
             source=source,
             stats=stats,
             table=True,
+            refresh=refresh,
         )
+
+    @property
+    def hidden(self) -> dict[str, str]:
+        """The columns that a table gets beside its own."""
+        if not self.table:
+            return {}
+        more = {} if self.refresh is None else {SLOT: "bigint", LIVE: "boolean"}
+        return {TIMELESS: "timestamp", **more}
+
+    @property
+    def types(self) -> dict[str, str]:
+        """All columns that a query can compare, and their types."""
+        return {**self.columns, **self.hidden}
 
 
 class Destination(_Model):
@@ -239,6 +261,11 @@ class Catalog(_Model):
     def tables(self) -> frozenset[str]:
         """The names of the tables among the streams."""
         return frozenset(name for name, stream in self.streams.items() if stream.table)
+
+    @property
+    def refreshed(self) -> frozenset[str]:
+        """The names of the tables that are read again when they have changed."""
+        return frozenset(name for name, stream in self.streams.items() if stream.refresh is not None)
 
     def selectivity(self, left: tuple[str, str], right: tuple[str, str]) -> float | None:
         """The declared selectivity of an equality of two (stream, column)s, whichever way round."""

@@ -128,18 +128,23 @@ def _results(names: QueryFields) -> ResultPlan:
 
 
 def _watch(graph: Graph) -> None:
-    """A stream that may fall idle hears how far the others of its queries have come."""
+    """A stream that may fall idle, or follows the others of its queries, hears how far these have come."""
     for names in graph.queries:
         together = list(dict.fromkeys(i.stream for i in names.query.inputs))
         for stream in together:
             op = graph.source(stream)
-            if graph.infos[stream].idle is None:
+            if graph.infos[stream].idle is None and not graph.infos[stream].follows:
                 continue
             known = {f.view.op.stream for f in op.feeds}
             for other in together:
-                if other != stream and other not in known:
+                # A table says nothing of how far the streams have come.
+                if other != stream and other not in known and not _is_table(graph.infos[other]):
                     source = graph.source(other)
                     op.reads(View(source, source.site, {"": ""}), 1 + len(op.feeds), form="bounds")
+
+
+def _is_table(info: StreamInfo) -> bool:
+    return info.follows or info.lateness < 0
 
 
 def _selection(graph: Graph, stream: str, keep_late: bool) -> Selection:
@@ -318,12 +323,12 @@ class _Building:
                 Field(field_of(c), k, START) if c == info.time else Field(field_of(c), stored_type(k))
                 for c, k in info.columns.items()
             )
-        observed = self._observed(op) if base and info.lateness >= 0 else ()  # a table has no rate
+        observed = self._observed(op) if base and not _is_table(info) else ()  # a table has no rate
         fields |= dict.fromkeys(field for field, _ in observed)
         skipped = (SEQ, END)
         travel = [f for f in fields if f != field_of(info.time) and not f.startswith(skipped)]
         watched = [
-            Watched(0 if f.view.op.site != op.site else other.lateness, other.idle)
+            Watched(0 if f.view.op.site != op.site or info.follows else other.lateness, other.idle)
             for f in op.feeds
             for other in (self.infos[f.view.op.stream],)
         ]
@@ -339,6 +344,7 @@ class _Building:
             tuple(watched),
             observed,
             keys(n.query for n in self.needs.graph.queries)[op.stream] if base else (),
+            info.follows,
         )
         route = PackRoute(
             name,

@@ -14,7 +14,8 @@ from thalweg.query.model import Equality, Query
 class StreamInfo:
     """What operators must know of a stream: its columns and how its time runs, in microseconds.
 
-    Columns of text that are `folded` may be equal though their bytes differ.
+    Columns of text that are `folded` may be equal though their bytes differ. A stream that `follows` the
+    others of its queries has come as far as the first of them: a table whose versions begin after all else.
     """
 
     name: str
@@ -25,6 +26,7 @@ class StreamInfo:
     max_ahead: int | None = None
     order: tuple[str, ...] = ()
     folded: frozenset[str] = frozenset()
+    follows: bool = False
 
 
 @dataclass(frozen=True)

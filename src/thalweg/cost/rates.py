@@ -23,6 +23,7 @@ from thalweg.cost.keys import Floats, KeyClass, Selection
 from thalweg.cost.masks import mask_of, members
 from thalweg.cost.stats import DISTINCT, FOREVER_S, PASSES, Spread, Statistics
 from thalweg.cost.widths import Widths
+from thalweg.names import LIVE
 from thalweg.query import classes
 from thalweg.query.implied import accepted
 from thalweg.query.model import Equality, Expr, Input, Query, WindowKind
@@ -254,6 +255,8 @@ def _source(one: Input, statistics: Statistics) -> tuple[float, float]:
 
 def passes(one: Input, condition: Expr, statistics: Statistics) -> float:
     """The share of a stream's tuples that pass a filter."""
+    if condition.plain_column == LIVE:
+        return 1.0
     named = _compared(condition)
     if named is not None:
         column, values = named

@@ -157,7 +157,7 @@ class Statistics:
         for stats, certainty in self._known(stream):
             if column in stats.widths:
                 return self._value(stream, stats.widths[column], certainty)
-        type_ = self.catalog.streams[stream].columns[column].lower().split("(")[0]
+        type_ = self.catalog.streams[stream].types[column].lower().split("(")[0]
         if type_ in _WIDTHS:
             return Value(_WIDTHS[type_], Certainty.DECLARED)
         return self._assume(f"streams.{stream}.stats.widths.{column}", VARIABLE_WIDTH)

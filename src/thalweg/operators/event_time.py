@@ -155,6 +155,15 @@ def past_idle(bounds: Sequence[int], walls: Sequence[int], idle: Sequence[int | 
     return max(bounds[0], min(active)) if silent[0] and active else bounds[0]
 
 
+def after_all(bounds: Sequence[int]) -> int:
+    """How far a stream has come whose next tuple is later than all of some streams; its own bound is first.
+
+    >>> after_all([10, 50, 20]), after_all([10, 5])
+    (51, 10)
+    """
+    return max(bounds[0], *(min(bound + 1, NEVER) for bound in bounds[1:]))
+
+
 def tumbled(times: np.ndarray, size: int) -> np.ndarray:
     """The last moment of the tumbling window that each time is in; windows begin at multiples of the size.
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from thalweg.kernel.window import NEVER
 from thalweg.observe.sketch import Sketch
-from thalweg.operators.event_time import Arrivals, Arrived, Progress, judge, past_idle
+from thalweg.operators.event_time import Arrivals, Arrived, Progress, after_all, judge, past_idle
 from thalweg.operators.memo import Memo
 from thalweg.operators.output import Bound, Late, Output, Report
 from thalweg.operators.row_windows import count, order_rows
@@ -87,6 +87,9 @@ class Source:
                 walls[i] = max(walls[i], arrivals.wall)
         if arrived.ended:
             progress.bounds[0] = NEVER
+            return
+        if spec.follows:
+            progress.bounds[0] = after_all(progress.bounds)
             return
         idle = [stream.idle for stream in streams]
         progress.bounds[0] = past_idle(progress.bounds, walls, idle, now)

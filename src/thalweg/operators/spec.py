@@ -141,7 +141,8 @@ class SourceSpec:
     one stream, by different keys, one `reports`. `begin` is how far the stream, and those that it watches,
     had come before this source was deployed, and when each was last heard of: all sources of a stream judge
     alike. The progress of `watched` streams comes in at ports after its own. `observed` are columns that are
-    sketched, under the names of their fields, and `keys` those of them that are joined on.
+    sketched, under the names of their fields, and `keys` those of them that are joined on. One that `follows`
+    has come as far as the first of those that it watches.
     """
 
     stream: str
@@ -155,6 +156,7 @@ class SourceSpec:
     watched: tuple[Watched, ...] = ()
     observed: tuple[tuple[str, str], ...] = ()  # (field, column)
     keys: tuple[str, ...] = ()
+    follows: bool = False
     type: Literal["source"] = "source"
 
     @property

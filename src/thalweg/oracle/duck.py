@@ -18,7 +18,15 @@ from thalweg.catalog.versions import Kept, Version, digest_of
 from thalweg.errors import UserError
 from thalweg.extras import need
 from thalweg.files import copied
-from thalweg.oracle.inputs import ReadStatic, create_relation, first_line, parquet_files, quoted, scan
+from thalweg.oracle.inputs import (
+    ReadStatic,
+    create_relation,
+    create_versions,
+    first_line,
+    parquet_files,
+    quoted,
+    scan,
+)
 from thalweg.oracle.statement import duplicates_sql, expected_sql, relation_names, types_of
 from thalweg.oracle.translate import translate
 from thalweg.oracle.types import duck_type
@@ -160,10 +168,24 @@ def load(
         stream = catalog.streams[name]
         late = out_dir / "late" / name if out_dir is not None else None
         kept = Kept.of(out_dir, name) if stream.table and out_dir is not None else None
+        if kept is not None and stream.refresh is not None:
+            create_versions(con, stream, relation, _versions(kept))
+            continue
         rows = None if kept is None or kept.version is None else kept.rows
         assert not isinstance(rows, RemotePath)
         create_relation(con, stream, relation, late=late, kept=rows, read_static=read_static)
         _refuse_duplicates(con, query, catalog, name, relation)
+
+
+def _versions(kept: Kept) -> dict[Path, int]:
+    """The files of the versions that a run has read, and from when on each is in force."""
+    found = {}
+    for number in kept.numbers():
+        begin, file = kept.begin(number), kept.rows_of(number)
+        assert isinstance(file, Path)
+        if begin is not None:
+            found[file] = begin
+    return found
 
 
 def _refuse_duplicates(

@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlparse
 
 from thalweg.catalog.model import Stream
 from thalweg.errors import UserError
+from thalweg.names import TIMELESS
 from thalweg.oracle.types import duck_type
 
 if TYPE_CHECKING:
@@ -81,6 +82,18 @@ def create_relation(
             con.execute(f"CREATE TEMP VIEW {relation} AS {rows}")
     except _duck_error() as error:
         raise UserError(f"stream {stream.name!r} can't be read: {first_line(error)}") from error
+
+
+def create_versions(
+    con: duckdb.DuckDBPyConnection, table: Stream, name: str, versions: Mapping[Path, int]
+) -> None:
+    """Creates the relation `name`: the versions of a table, by file, and from when on each is in force."""
+    parts = []
+    for file, begin in versions.items():
+        time = f"make_timestamp({begin}) AT TIME ZONE 'UTC' AS {quoted(TIMELESS)}"
+        source = f"(SELECT *, {time} FROM {scan([str(file)])})"
+        parts.append(f"SELECT {_declared(con, table, source)} FROM {source}")
+    con.execute(f"CREATE TEMP VIEW {quoted(name)} AS {' UNION ALL '.join(parts)}")
 
 
 def batches(
@@ -237,7 +250,8 @@ def _declared(
     described = con.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
     present = {row[0].lower(): (row[0], row[1]) for row in described}
     columns = []
-    for column, spark_type in stream.columns.items():
+    wanted = stream.columns if stream.refresh is None else stream.types
+    for column, spark_type in wanted.items():
         if column.lower() in by_folder:
             value = f"p.{quoted(column)}"
         elif column.lower() in present:

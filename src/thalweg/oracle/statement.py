@@ -35,7 +35,7 @@ def relation_names(query: Query) -> dict[str, str]:
 
 def types_of(query: Query, catalog: Catalog) -> Types:
     """The columns of each alias."""
-    return {i.alias: catalog.streams[i.stream].columns for i in query.inputs}
+    return {i.alias: catalog.streams[i.stream].types for i in query.inputs}
 
 
 def expected_sql(query: Query, catalog: Catalog) -> str:
@@ -164,7 +164,7 @@ def duplicates_sql(stream: Stream, relation: str, by: Sequence[str]) -> str:
 
 def _alive(one: Input, stream: Stream, relation: str, types: Types) -> str:
     """The tuples of one input that pass its filters, each with the first and last moment of its life."""
-    if one.is_table:
+    if one.is_table and not one.is_refreshed:
         whole = f'SELECT *, {BEFORE_ALL} AS "@start", {_FOREVER} AS "@end" FROM {quoted(relation)}'
         filters = ["true", *(translate(e, types, {one.alias: "t"}) for e in one.filters)]
         return f"SELECT * FROM ({whole}) t WHERE {' AND '.join(f'({f})' for f in filters)}"

@@ -33,7 +33,15 @@ def compared(out: Location) -> dict[str, Any]:
     asked, plan = Asked.load(live.asked_file(out)), Plan.load(out / "plan.json")
     catalog = asked.catalog
     queries = [
-        parse(q.text, name=q.query, schemas=catalog.schemas, times=catalog.times) for q in plan.queries
+        parse(
+            q.text,
+            name=q.query,
+            schemas=catalog.schemas,
+            times=catalog.times,
+            tables=catalog.tables,
+            refreshed=catalog.refreshed,
+        )
+        for q in plan.queries
     ]
     measured = Observed.load(out / "_thalweg" / "statistics.json").catalog(catalog, queries)
     options = replace(asked.planning, planner="auto", limit_s=5.0)

@@ -89,11 +89,12 @@ class RunOptions:
         """Who changes the plan; where nothing is said, one site does if there are several.
 
         An outer join stays where it is: which of its tuples have met a partner is known there only. So do
-        groups: a change would part the results of those that are not complete.
+        groups: a change would part the results of those that are not complete. So does a table that is
+        refreshed: nobody measures how far it has come.
         """
         if self.adapt is not None:
             return self.adapt
-        moves = len(self.plan.sites) > 1 and not any(q.outer or q.groups for q in self.queries)
+        moves = len(self.plan.sites) > 1 and not any(q.stays for q in self.queries)
         return Adapt.CENTRAL if moves else Adapt.OFF
 
 

@@ -12,6 +12,8 @@ from itertools import groupby
 import sqlglot
 from sqlglot import exp
 
+from thalweg.names import SLOT
+
 RESULT_TIME = "result_time"
 """A column every query may select: the greatest time among a result's members."""
 
@@ -45,6 +47,8 @@ class Window:
         """What a plan calls it; its slide is not part of that."""
         if self.kind is WindowKind.ALWAYS:
             return str(self.kind)
+        if SLOT in self.by:
+            return "version"
         return f"{self.kind} {self.size}" + (f" by {', '.join(self.by)}" if self.by else "")
 
     def __post_init__(self) -> None:
@@ -186,7 +190,12 @@ class Input:
 
     @property
     def is_table(self) -> bool:
-        return self.window.kind is WindowKind.ALWAYS
+        return self.window.kind is WindowKind.ALWAYS or self.is_refreshed
+
+    @property
+    def is_refreshed(self) -> bool:
+        """Whether it is a table in versions: each row is alive until its slot has another one."""
+        return SLOT in self.window.by
 
 
 @dataclass(frozen=True)
@@ -384,6 +393,15 @@ class Query:
             f"no equality connects {left} and {right}: all their pairs are compared, on one core"
             for left, right in pairs
         )
+
+    @property
+    def stays(self) -> str:
+        """What it has for which its plan can't change while it runs; empty where it can."""
+        if self.outer:
+            return "an outer join"
+        if self.groups is not None:
+            return "GROUP BY or DISTINCT"
+        return "a table that is refreshed" if any(i.is_refreshed for i in self.inputs) else ""
 
     @property
     def slide(self) -> int | None:

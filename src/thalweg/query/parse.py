@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from thalweg.errors import UserError
-from thalweg.names import NAMING, is_name, suggestion
+from thalweg.names import LIVE, NAMING, SLOT, TIMELESS, is_name, suggestion
 from thalweg.query.conditions import Conditions, check_key
 from thalweg.query.cross import connect, constant_key
 from thalweg.query.expressions import parse_tree, read_expression
 from thalweg.query.groups import Grouping
 from thalweg.query.lexer import Lexed
-from thalweg.query.model import Expr, Groups, Input, Outer, OuterKind, Output, Query
+from thalweg.query.model import (
+    Expr,
+    Groups,
+    Input,
+    Outer,
+    OuterKind,
+    Output,
+    Query,
+    Window,
+    WindowKind,
+)
 from thalweg.query.names import Scope, UnresolvedError
 from thalweg.query.outer import outer_join, outer_order
 from thalweg.query.result_id import RESULT_ID, result_id
@@ -36,12 +47,13 @@ def parse(
     schemas: Schemas,
     times: Mapping[str, str] | None = None,
     tables: Collection[str] = (),
+    refreshed: Collection[str] = (),
     where: str | None = None,
 ) -> Query:
     """Read a query over streams with the given columns; `where` is the file for messages.
 
     `times` are the columns with the streams' times: conditions on them can take the place of windows. Those
-    of the streams that are `tables` have no window.
+    of the streams that are `tables` have no window; some of these are `refreshed`.
 
     >>> query = parse(
     ...     "SELECT a.x FROM s [RANGE 5 MINUTES] a JOIN t [ROWS 10] b ON a.x = b.x WHERE b.y > 1",
@@ -55,13 +67,19 @@ def parse(
     if not is_name(name):
         raise UserError(f"{name[:80]!r} can't be the name of a query", where=where, remedy=NAMING)
     try:
-        return _parse(text, name, schemas, times or {}, frozenset(tables), where)
+        return _parse(text, name, schemas, times or {}, frozenset(tables), frozenset(refreshed), where)
     except RecursionError:
         raise UserError("the query is nested too deeply", where=f"{where}, line 1, column 1") from None
 
 
 def _parse(
-    text: str, name: str, schemas: Schemas, times: Mapping[str, str], tables: frozenset[str], where: str
+    text: str,
+    name: str,
+    schemas: Schemas,
+    times: Mapping[str, str],
+    tables: frozenset[str],
+    refreshed: frozenset[str],
+    where: str,
 ) -> Query:
     statement = read_statement(text, where)
     lexed = statement.lexed
@@ -103,6 +121,13 @@ def _parse(
         )
     connect(statement, inner, conditions, key)
     named = {ref.alias: stream for ref, stream in zip(statement.streams, streams, strict=True)}
+    changing = [ref for ref in order if named[ref.alias] in refreshed]
+    if changing:
+        timed = {alias: of_aliases[alias] for alias in inner if alias not in timeless}
+        for ref in changing:
+            windows[ref.alias] = Window(WindowKind.ROWS, 1, by=(SLOT,))
+            conditions.filters.setdefault(ref.alias, []).append(Expr.column(ref.alias, LIVE))
+        joins = _in_force(statement, changing, timed, joins, conditions)
     return Query(
         name=name,
         text=text,
@@ -122,6 +147,35 @@ def _parse(
         groups=groups,
         where=where,
     )
+
+
+def _in_force(
+    statement: Statement,
+    changing: Sequence[StreamRef],
+    timed: Mapping[str, str],
+    joins: Sequence[Outer],
+    conditions: Conditions,
+) -> tuple[Outer, ...]:
+    """The outer joins, where a combination meets only the version of a table in force when it came to be.
+
+    `timed` are the streams of the inner part, and their times.
+    """
+    before = [Expr.column(alias, time).sql for alias, time in timed.items()]
+    found = {one.alias: one for one in joins}
+    for ref in changing:
+        begun = Expr.column(ref.alias, TIMELESS).sql
+        if ref.alias not in found:
+            conditions.others.append(Expr(" OR ".join(f"{begun} <= {time}" for time in before)))
+            continue
+        if len(before) > 1 or joins[0].alias != ref.alias:
+            raise statement.lexed.error(
+                ref.token,
+                f"{ref.stream!r} is a table that is refreshed, and several streams come before it",
+                "write JOIN, or a query of one stream and the table",
+            )
+        own = found[ref.alias]
+        found[ref.alias] = replace(own, conditions=(*own.conditions, Expr(f"{begun} <= {before[0]}")))
+    return tuple(found.values())
 
 
 def _outer_joins(

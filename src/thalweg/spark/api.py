@@ -12,9 +12,9 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
 
-from thalweg.catalog.model import TIMELESS
 from thalweg.errors import UserError
 from thalweg.files import unusable
+from thalweg.names import TIMELESS
 from thalweg.plan.gathered import gathered
 from thalweg.query import parse
 from thalweg.query.model import RESULT_TIME, Equality, Expr, Input, Output, Query, Window, WindowKind

@@ -148,7 +148,14 @@ class Plans:
             return self.queries
         known = self.options.catalog
         return [
-            parse(q.text, name=q.query, schemas=known.schemas, times=known.times, tables=known.tables)
+            parse(
+                q.text,
+                name=q.query,
+                schemas=known.schemas,
+                times=known.times,
+                tables=known.tables,
+                refreshed=known.refreshed,
+            )
             for q in plan.queries
         ]
 

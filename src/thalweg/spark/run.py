@@ -41,6 +41,7 @@ from thalweg.spark.sinks.sink import Setting
 from thalweg.spark.streams import check_names, empty_files, kept_schema, live
 from thalweg.spark.tally import Tally
 from thalweg.storage import RemotePath
+from thalweg.units import BEFORE_ALL
 
 
 def run(options: RunOptions, reporter: Reporter) -> dict[str, Any]:
@@ -167,6 +168,7 @@ class _Run:
     writing: int = 0
     warned: bool = False
     adapting: Adapting | None = None
+    unreadable: set[str] = field(default_factory=set)
     waiting: dict[str, float] = field(default_factory=dict)
     """The buckets in which tuples wait on disk, and when each was last heard of."""
 
@@ -191,6 +193,9 @@ class _Run:
         for name in names:
             check_names(streams[name])
         frames = {name: self._frame(streams[name]) for name in names}
+        self.refreshed = [streams[name] for name in names if streams[name].refresh is not None]
+        # A run that goes on looks at once: the table may have changed since.
+        self.next_look = dict.fromkeys((table.name for table in self.refreshed), time.monotonic())
         if self.settled.get("ended"):
             self.reporter.message("the streams have ended; rows that arrived since are not read")
         finished = bool(self.settled.get("ended")) or self._stream(frames)
@@ -277,6 +282,7 @@ class _Run:
                 if self.stop.is_set():
                     return False
                 self._hurry()
+                self._renew_tables()
         except StreamingQueryException:
             if self.failed is None:
                 raise
@@ -305,6 +311,25 @@ class _Run:
         if time.monotonic() - min(self.waiting.values()) > memory.delay / 1e6:
             self.waiting.clear()  # until buckets say that something waits still
             self.host.hurry()
+
+    def _renew_tables(self) -> None:
+        """Look for what has changed in tables, each as often as its `refresh` says.
+
+        One that can't be read just now keeps the version that it has.
+        """
+        for table in self.refreshed:
+            if self.options.once or table.refresh is None or time.monotonic() < self.next_look[table.name]:
+                continue
+            self.next_look[table.name] = time.monotonic() + table.refresh / 1e6
+            try:
+                if tables.renew(self.spark, table, Kept.of(self.folder.path, table.name)):
+                    self.reporter.message(f"table {table.name}: a new version")
+                self.unreadable.discard(table.name)
+            except (PySparkException, Py4JJavaError, UserError, OSError) as error:
+                if table.name not in self.unreadable:
+                    self.unreadable.add(table.name)
+                    told = in_our_words(error, f"tables.{table.name}.source")
+                    self.reporter.warn(f"{told}; the last version of {table.name} stays")
 
     def _hear_of_waiting(self, report: Report) -> None:
         """Buckets to which a batch brings nothing say nothing; tuples that wait there still do."""
@@ -343,6 +368,8 @@ class _Run:
         tally.count(batch, report, written, sent)
         self.host.concerning(batch, tally)
         self.folder.save_tally(tally)
+        for table in self.refreshed:
+            Kept.of(self.folder.path, table.name).note_newest(max(tally.newest.values(), default=BEFORE_ALL))
         if self.adapting is not None:
             self.adapting.after(batch, tally, report.sketches, delays)
         for delivery in self.deliveries:

@@ -14,7 +14,7 @@ from pyspark.errors import AnalysisException, IllegalArgumentException, ParseExc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
 
-from thalweg.catalog.model import TIMELESS, Source, Stream
+from thalweg.catalog.model import Source, Stream
 from thalweg.compile.inputs import StreamInfo
 from thalweg.errors import UserError
 from thalweg.operators.spec import UNDECODED
@@ -28,6 +28,7 @@ from thalweg.storage import folder, scheme_of
 
 _ANY_AGE = "36500d"
 _FILES = {"parquet", "json", "csv", "orc", "text", "avro", "xml"}
+_HIDDEN = {"timestamp": t.TimestampType(), "bigint": t.LongType(), "boolean": t.BooleanType()}
 _RECORD_FILES = {"parquet", "orc", "avro"}
 """Files that can hold records of a topic, with their keys and encoded values."""
 
@@ -49,12 +50,10 @@ def schema_of(stream: Stream) -> t.StructType:
 
 
 def kept_schema(stream: Stream) -> t.StructType:
-    """The columns that tuples are kept aside with: also a value that can't be decoded. A table has a time."""
-    schema = schema_of(stream)
-    if stream.table:
-        return t.StructType([*schema.fields, t.StructField(TIMELESS, t.TimestampType())])
-    more = [t.StructField(UNDECODED, t.StringType())] if stream.source.value is not None else []
-    return t.StructType([*schema.fields, *more])
+    """The columns that tuples are kept aside with: also a value that can't be decoded, or a table's own."""
+    more = [t.StructField(name, _HIDDEN[kind]) for name, kind in stream.hidden.items()]
+    more += [t.StructField(UNDECODED, t.StringType())] if stream.source.value is not None else []
+    return t.StructType([*schema_of(stream).fields, *more])
 
 
 def info_of(stream: Stream) -> StreamInfo:
@@ -67,6 +66,7 @@ def info_of(stream: Stream) -> StreamInfo:
         stream.idle,
         stream.max_ahead,
         stream.order,
+        follows=stream.refresh is not None,
     )
 
 

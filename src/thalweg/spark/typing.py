@@ -44,6 +44,8 @@ def stream_info(
     idle: int | None = None,
     max_ahead: int | None = None,
     order: tuple[str, ...] = (),
+    *,
+    follows: bool = False,
 ) -> StreamInfo:
     """What operators must know of a stream, once its time has been found fit."""
     kind = schema[time].dataType
@@ -54,7 +56,7 @@ def stream_info(
         )
     columns = {f.name: arrow_type(f.dataType) for f in schema.fields}
     folded = frozenset(f.name for f in schema.fields if _is_folded(f.dataType))
-    return StreamInfo(name, columns, time, lateness, idle, max_ahead, order, folded)
+    return StreamInfo(name, columns, time, lateness, idle, max_ahead, order, folded, follows)
 
 
 def typed_query(spark: SparkSession, query: Query, schemas: Mapping[str, t.StructType]) -> TypedQuery:
