@@ -163,3 +163,19 @@ def test_damage_of_what_was_on_the_disk_is_not_hidden(tmp_path):
     before = left(checkpoint)
     mend(checkpoint)
     assert left(checkpoint) == before
+
+
+def test_files_of_a_batch_that_was_not_planned_are_read_again(tmp_path):
+    """Sources are killed after they have noted files, and before the batch is."""
+    checkpoint = tmp_path / "checkpoint"
+    for folder in ("offsets", "commits", "sources/1", "sources/2", "sources/3"):
+        (checkpoint / folder).mkdir(parents=True)
+    (checkpoint / "metadata").write_text('{"id": "x"}')
+    (checkpoint / "commits" / "8").write_text('v1\n{"nextBatchWatermarkMs":0}')
+    (checkpoint / "offsets" / "8").write_text('v1\n{}\n{"n1-n2": 3}\n{"logOffset":4}\n{"logOffset":8}\n-')
+    noted = 'v1\n{"path":"file:///data/a.parquet"}\n'
+    for log in ("1/4", "1/5", "2/8", "2/9.compact", "3/0"):
+        (checkpoint / "sources" / log).write_text(noted)
+    mend(checkpoint)
+    left = sorted(str(log.relative_to(checkpoint / "sources")) for log in checkpoint.glob("sources/*/*"))
+    assert left == ["1/4", "2/8", "2/9.compact", "3/0"]

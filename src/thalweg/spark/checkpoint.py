@@ -41,11 +41,30 @@ def mend(checkpoint: Location) -> None:
     if not commits and (cut or not planned):
         remove_all(checkpoint, ignore_errors=True)
         return
+    _forget_unplanned(checkpoint)
     if isinstance(checkpoint, RemotePath):
         return  # the files of the state are whole
     for file in checkpoint.glob("state/**/*"):
         if file.is_file() and (not file.stat().st_size or _is_cut_snapshot(file)):
             file.unlink()
+
+
+def _forget_unplanned(checkpoint: Location) -> None:
+    """Remove what sources noted for a batch that was not planned any more.
+
+    Otherwise the next batch would have these files and the next ones together: more than `maxFilesPerTrigger`
+    says, and other tuples would be late. A log that holds those of earlier batches, too, stays.
+    """
+    batches = dict(_logs(checkpoint / "offsets"))
+    if not batches:
+        return
+    for number, line in enumerate(_text(batches[max(batches)]).splitlines()[2:]):
+        offset = json.loads(line) if line.startswith("{") else {}
+        if not isinstance(last := offset.get("logOffset"), int):
+            continue
+        for n, log in _logs(checkpoint / "sources" / str(number)):
+            if n > last and not log.name.endswith(".compact"):
+                log.unlink()
 
 
 def _logs(folder: Location) -> Iterator[tuple[int, Location]]:
