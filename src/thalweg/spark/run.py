@@ -194,7 +194,6 @@ class _Run:
             check_names(streams[name])
         frames = {name: self._frame(streams[name]) for name in names}
         self.refreshed = [streams[name] for name in names if streams[name].refresh is not None]
-        # A run that goes on looks at once: the table may have changed since.
         self.next_look = dict.fromkeys((table.name for table in self.refreshed), time.monotonic())
         if self.settled.get("ended"):
             self.reporter.message("the streams have ended; rows that arrived since are not read")
@@ -274,6 +273,7 @@ class _Run:
         )
         if self.options.once:
             writer = writer.trigger(availableNow=True)
+        self._renew_tables()  # what has changed since an earlier run counts from the first batch on
         if self.stop.is_set():
             return False
         query = writer.start()
@@ -317,8 +317,8 @@ class _Run:
 
         One that can't be read just now keeps the version that it has.
         """
-        for table in self.refreshed:
-            if self.options.once or table.refresh is None or time.monotonic() < self.next_look[table.name]:
+        for table in () if self.options.once else self.refreshed:
+            if table.refresh is None or time.monotonic() < self.next_look[table.name]:
                 continue
             self.next_look[table.name] = time.monotonic() + table.refresh / 1e6
             try:
