@@ -18,7 +18,8 @@ def test_the_table_has_ratios_to_the_first_kind():
 @pytest.mark.long
 def test_each_kind_is_measured(tmp_path, command):
     """In a process of its own: a run ends its session."""
-    status, out, err = command("bench", "kinds", "--scale", "0.01", "--json", cwd=tmp_path, timeout=1200)
+    given = ("--scale", "0.01", "--turns", "1", "--json")
+    status, out, err = command("bench", "kinds", *given, cwd=tmp_path, timeout=1200)
     assert status == 0, err
     found = json.loads(out)["kinds"]
     assert len(found) == 5

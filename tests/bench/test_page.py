@@ -16,7 +16,8 @@ def test_the_table_has_the_ratio():
 @pytest.mark.long
 def test_a_run_is_visited(tmp_path, command):
     """In a process of its own: a run ends its session."""
-    status, out, err = command("bench", "page", "--scale", "0.02", "--json", cwd=tmp_path, timeout=1200)
+    given = ("--scale", "0.02", "--turns", "2", "--json")
+    status, out, err = command("bench", "page", *given, cwd=tmp_path, timeout=1200)
     assert status == 0, err
     found = json.loads(out)
     assert min(found["scrapes"]) > 1

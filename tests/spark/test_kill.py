@@ -150,7 +150,7 @@ def test_killed_twice(tmp_path, start, command):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_killed_many_times(tmp_path, start, command, seed):
     rng = random.Random(seed)
     # A run may survive the death of a worker that is idle, and is then complete before anything else dies.
@@ -159,7 +159,7 @@ def test_killed_many_times(tmp_path, start, command, seed):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_killed_with_windows_on_disk(tmp_path, start, command, seed):
     rng = random.Random(seed)
     kills = [rng.choice(("driver", "jvm")), *(rng.choice(("driver", "jvm", "worker")) for _ in range(2))]
@@ -168,7 +168,7 @@ def test_killed_with_windows_on_disk(tmp_path, start, command, seed):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_killed_before_the_first_batch(tmp_path, start, command, seed):
     rng = random.Random(seed)
     feeds, wanted = make(tmp_path, RANGES, seed)

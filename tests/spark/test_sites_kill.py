@@ -96,7 +96,7 @@ def test_killed_once_each(tmp_path, start, command, kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_killed_again_and_again(tmp_path, start, command, kind):
     rng = random.Random(1)
-    kills = [rng.choice(("driver", "jvm")), *(rng.choice(("driver", "jvm", "worker")) for _ in range(7))]
+    kills = [rng.choice(("driver", "jvm")), *(rng.choice(("driver", "jvm", "worker")) for _ in range(4))]
     check(tmp_path, start, command, kind, kills, 101)
 
 

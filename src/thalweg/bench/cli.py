@@ -39,6 +39,7 @@ Out = Annotated[Path, typer.Option(help="Where tables and plots go.")]
 Data = Annotated[Path, typer.Option(help="Where the generated streams are kept.")]
 RunData = Annotated[Path, typer.Option(help="Where the streams are made and runs leave their files.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, nothing else.")]
+Turns = Annotated[int, typer.Option(min=1, help="How often each side runs; the median counts.")]
 Limit = Annotated[float, typer.Option(help="Stop a side after this many seconds beside its warm-up.")]
 Warm = Annotated[float, typer.Option(help="Seconds for which every side runs before it is measured.")]
 
@@ -239,11 +240,12 @@ def kinds(
     scale: Annotated[float, typer.Option(help="Shrink the data, for a quick look.")] = 1.0,
     out: Out = Path("benchmarks/results"),
     data: RunData = Path("benchmarks/data/kinds"),
+    turns: Turns = kinds_bench.TURNS,
     as_json: AsJson = False,
 ) -> None:
     """Measure the throughput of each kind of window, with as many tuples alive, and of an outer join."""
     data.mkdir(parents=True, exist_ok=True)
-    found = kinds_bench.measure(data.absolute(), _progress, scale)
+    found = kinds_bench.measure(data.absolute(), _progress, scale, turns)
     told = {"kinds": [k.__dict__ for kinds in found for k in kinds]}
     _tell("kinds", kinds_bench.COLUMNS, kinds_bench.rows(found), told, out, as_json)
 
@@ -290,11 +292,12 @@ def page(
     scale: Annotated[float, typer.Option(help="Shrink the data, for a quick look.")] = 1.0,
     out: Out = Path("benchmarks/results"),
     data: RunData = Path("benchmarks/data/page"),
+    turns: Turns = page_bench.TURNS,
     as_json: AsJson = False,
 ) -> None:
     """Measure what an open page and metrics that are read every second cost a run."""
     data.mkdir(parents=True, exist_ok=True)
-    found = page_bench.measure(data.absolute(), _progress, sites_bench.LARGE.scaled(scale))
+    found = page_bench.measure(data.absolute(), _progress, sites_bench.LARGE.scaled(scale), turns)
     told = {**found.__dict__, "ratio": found.ratio}
     _tell("page", page_bench.COLUMNS, page_bench.rows(found), told, out, as_json)
 

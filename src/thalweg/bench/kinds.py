@@ -38,7 +38,9 @@ def windows_of(spec: Workload) -> tuple[str, ...]:
     )
 
 
-def measure(home: Path, say: Callable[[str], None], scale: float = 1.0) -> list[list[Kind]]:
+def measure(
+    home: Path, say: Callable[[str], None], scale: float = 1.0, turns: int = TURNS
+) -> list[list[Kind]]:
     """Run one join with each kind of window, and one as an inner and an outer join, in turns.
 
     The first kind of each list is the one that the others are compared with.
@@ -51,7 +53,7 @@ def measure(home: Path, say: Callable[[str], None], scale: float = 1.0) -> list[
     found = []
     for side in sides:
         kinds = [Kind(window or joined) for _, window, joined in side]
-        for turn in range(TURNS):
+        for turn in range(turns):
             for kind, (spec, window, joined) in zip(kinds, side, strict=True):
                 say(f"{kind.name}, turn {turn + 1}")
                 watch, metrics = watched(spec, "one", "simple", home, window=window, kind=joined)

@@ -38,7 +38,7 @@ class Visited:
         return median(self.on) / median(self.off)
 
 
-def measure(home: Path, say: Callable[[str], None], spec: Workload = LARGE) -> Visited:
+def measure(home: Path, say: Callable[[str], None], spec: Workload = LARGE, turns: int = TURNS) -> Visited:
     """Run the same join without and with a visitor, in turns."""
     found = Visited()
 
@@ -53,7 +53,7 @@ def measure(home: Path, say: Callable[[str], None], spec: Workload = LARGE) -> V
                 told, _ = visitor.communicate("\n")
                 found.scrapes.append(int(told))
 
-    for turn in range(TURNS):
+    for turn in range(turns):
         say(f"no visitor, turn {turn + 1}")
         found.off.append(rows_per_s(watched(spec, "one", "simple", home)[0], spec))
         say(f"a visitor, turn {turn + 1}")
