@@ -218,15 +218,24 @@ def test_a_folder_that_can_not_be_written_is_the_users_error(tmp_path, capsys):
     assert "can't be written" in capsys.readouterr().err
 
 
+IN_FULL = {
+    *("mjoin-table1", "mjoin-table3", "mjoin-fig12", "mjoin-fig13", "mjoin-fig17"),
+    *("pmjoin-table1", "pmjoin-fig5a", "pmjoin-fig5b", "pmjoin-fig5c", "pmjoin-fig5d"),
+}
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     "name", [n for n, e in EXPERIMENTS.items() if "adaptive-fig" not in n and not e.needs]
 )
-def test_every_experiment_runs_at_a_tenth_of_its_size(name, tmp_path, capsys):
-    assert invoke(["reproduce", name, "--scale", "0.1", "--out", str(tmp_path), "--json"]) == 0
+def test_every_experiment_runs(name, tmp_path, capsys):
+    """Those that take seconds in full, all others at a tenth of their size."""
+    scale = "1" if name in IN_FULL else "0.1"
+    assert invoke(["reproduce", name, "--scale", scale, "--out", str(tmp_path), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["claims"]
-    assert all(claim["why"] for claim in told["claims"] if not claim["holds"])
+    if name in IN_FULL:  # with few seeds, a claim may fail by chance
+        assert all(claim["why"] for claim in told["claims"] if not claim["holds"])
     assert {p.name for p in tmp_path.iterdir()} == {f"{name}.csv", f"{name}.json", f"{name}.png"}
 
 
