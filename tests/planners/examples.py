@@ -5,7 +5,7 @@ from thalweg.cost.methods import at_source
 from thalweg.plan.options import Objective, PlanOptions
 from thalweg.planners.search.sequences import Step, StepCosts, deploy
 from thalweg.planners.table import make_plan
-from thalweg.query import parse
+from thalweg.query import parse_over
 
 
 def stream(name, site, columns, **stats):
@@ -36,14 +36,7 @@ def catalog(streams, sites=(), joins=(), links=None, **more):
 
 
 def query(sql, known, name="q"):
-    return parse(
-        sql,
-        name=name,
-        schemas=known.schemas,
-        times=known.times,
-        tables=known.tables,
-        refreshed=known.refreshed,
-    )
+    return parse_over(known, sql, name=name)
 
 
 def planned(sql, known, planner, objective="bytes", deliver_to=None, **settings):

@@ -55,13 +55,13 @@ def test_a_package_that_can_not_be_had_is_said_in_a_line():
 
 
 def test_an_object_store_needs_hadoops_s3a_and_a_part_of_amazons_kit(monkeypatch):
-    found = packages.conf([stream("kafka")], store=True)
+    found = packages.conf([stream("kafka")], out=location("s3a://bucket/run"))
     first, *others = found["spark.jars.packages"].split(",")
     assert first == KAFKA
     assert [one.split(":")[1] for one in others] == ["hadoop-aws", "s3-transfer-manager", "sts"]
     assert "software.amazon.awssdk:bundle" in found["spark.jars.excludes"].split(",")
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--jars /x/hadoop-aws-3.5.0.jar pyspark-shell")
-    assert packages.conf([stream("parquet")], store=True) == {}
+    assert "spark.jars.packages" not in packages.conf([stream("parquet")], out=location("s3a://bucket/run"))
 
 
 def test_a_store_of_ones_own_is_found_by_its_address(monkeypatch):

@@ -89,19 +89,12 @@ class _Given:
         return self.source.absolute().parent if isinstance(self.source, Path) else Path.cwd()
 
     def read(self, catalog: Catalog) -> Query:
-        from thalweg.query import parse
+        from thalweg.query import parse_over
 
         if not isinstance(self.source, str | Path):
             return replace(self.source, name=self.name)
-        return parse(
-            self.source if isinstance(self.source, str) else _read_text(self.source),
-            name=self.name,
-            schemas=catalog.schemas,
-            times=catalog.times,
-            tables=catalog.tables,
-            refreshed=catalog.refreshed,
-            where=self.shown,
-        )
+        text = self.source if isinstance(self.source, str) else _read_text(self.source)
+        return parse_over(catalog, text, name=self.name, where=self.shown)
 
 
 def read_queries(given: QueriesInput, catalog: Catalog) -> tuple[Query, ...]:

@@ -28,21 +28,11 @@ def compared(out: Location) -> dict[str, Any]:
     """The cost of each planner's plan for the queries of a run, by its statistics of now."""
     from thalweg.adapt.observed import Observed
     from thalweg.planners.compare import compare
-    from thalweg.query import parse
+    from thalweg.query import parse_over
 
     asked, plan = Asked.load(live.asked_file(out)), Plan.load(out / "plan.json")
     catalog = asked.catalog
-    queries = [
-        parse(
-            q.text,
-            name=q.query,
-            schemas=catalog.schemas,
-            times=catalog.times,
-            tables=catalog.tables,
-            refreshed=catalog.refreshed,
-        )
-        for q in plan.queries
-    ]
+    queries = [parse_over(catalog, q.text, name=q.query) for q in plan.queries]
     measured = Observed.load(out / "_thalweg" / "statistics.json").catalog(catalog, queries)
     options = replace(asked.planning, planner="auto", limit_s=5.0)
     return {"measured": measured is not None, **compare(queries, measured or catalog, options).to_json()}

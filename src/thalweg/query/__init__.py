@@ -13,7 +13,7 @@ from thalweg.query.model import (
     connected,
     quoted,
 )
-from thalweg.query.parse import Schemas, parse
+from thalweg.query.parse import Schemas, parse, parse_over
 
 __all__ = [
     "RESULT_TIME",
@@ -28,5 +28,6 @@ __all__ = [
     "classes",
     "connected",
     "parse",
+    "parse_over",
     "quoted",
 ]

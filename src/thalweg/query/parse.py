@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -32,6 +33,9 @@ from thalweg.query.outer import outer_join, outer_order
 from thalweg.query.result_id import RESULT_ID, result_id
 from thalweg.query.statement import Span, Statement, StreamRef, read_statement
 from thalweg.query.windows import windows_of
+
+if TYPE_CHECKING:
+    from thalweg.catalog.model import Catalog
 
 MOST_OUTPUTS = 10_000
 """The most output columns of a query."""
@@ -70,6 +74,19 @@ def parse(
         return _parse(text, name, schemas, times or {}, frozenset(tables), frozenset(refreshed), where)
     except RecursionError:
         raise UserError("the query is nested too deeply", where=f"{where}, line 1, column 1") from None
+
+
+def parse_over(catalog: Catalog, text: str, *, name: str, where: str | None = None) -> Query:
+    """Read a query over the streams and tables of a catalog."""
+    return parse(
+        text,
+        name=name,
+        schemas=catalog.schemas,
+        times=catalog.times,
+        tables=catalog.tables,
+        refreshed=catalog.refreshed,
+        where=where,
+    )
 
 
 def _parse(

@@ -11,6 +11,8 @@ import pyspark
 
 from thalweg.catalog.model import Destination, Source, Stream
 from thalweg.errors import UserError
+from thalweg.spark import object_store
+from thalweg.storage import Location, RemotePath
 
 _SCALA = "2.13"
 _SDK = "2.35.4"
@@ -29,13 +31,16 @@ def package(format_: str) -> str | None:
 
 
 def conf(
-    streams: Iterable[Stream], sinks: Iterable[Destination] = (), *, store: bool = False
+    streams: Iterable[Stream], sinks: Iterable[Destination] = (), out: Location | None = None
 ) -> dict[str, str]:
     """The settings by which a session gets the packages of streams and sinks; nothing where Spark has them.
 
-    `store`: those of an object store as well. What the user's own settings name stays: a package there
-    stands, in whatever version.
+    With a source or `out` in an object store, its package and settings, too. What the user's own settings
+    name stays: a package there stands, in whatever version.
     """
+    streams = list(streams)
+    store = isinstance(out, RemotePath) or object_store.read_by(streams)
+    settings = object_store.settings(out) if store else {}
     named = [(s.source.format, s.source.value) for s in streams] + [(to.format, to.value) for to in sinks]
     formats = {one.lower() for both in named for one in both if one is not None}
     known = _given()
@@ -49,13 +54,13 @@ def conf(
         wanted += _s3a()
         left_out = {"spark.jars.excludes": ",".join(_LEFT_OUT)}
     if not wanted:
-        return {}
+        return settings
     own = re.findall(rf"^\s*{re.escape(_CONF)}[\s=]+(\S+)", _defaults(), re.MULTILINE)
-    return {_CONF: ",".join([*own[-1:], *wanted]), **left_out}
+    return {_CONF: ",".join([*own[-1:], *wanted]), **left_out, **settings}
 
 
 def _s3a() -> list[str]:
-    """Hadoop's S3A in the version of Spark's Hadoop, and the part of Amazon's SDK that it needs: 14 MB.
+    """Hadoop's S3A in the version of Spark's Hadoop, and the part of Amazon's SDK that it needs: 15 MB.
 
     S3A itself asks for the whole SDK, which is 690 MB.
     """

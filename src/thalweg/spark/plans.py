@@ -19,7 +19,7 @@ from thalweg.exchange.parcel_file import Edge
 from thalweg.files import write_text
 from thalweg.plan.document import Plan
 from thalweg.plan.options import Reporter, RunOptions
-from thalweg.query import parse
+from thalweg.query import parse_over
 from thalweg.query.model import Query
 from thalweg.spark.folder import Folder
 from thalweg.spark.host import SparkHost, compiled
@@ -147,17 +147,7 @@ class Plans:
         if [(q.query, q.text) for q in plan.queries] == [(q.name, q.text) for q in self.queries]:
             return self.queries
         known = self.options.catalog
-        return [
-            parse(
-                q.text,
-                name=q.query,
-                schemas=known.schemas,
-                times=known.times,
-                tables=known.tables,
-                refreshed=known.refreshed,
-            )
-            for q in plan.queries
-        ]
+        return [parse_over(known, q.text, name=q.query) for q in plan.queries]
 
     def renewed(self, batch: int) -> bool:
         """Take on what the programs up to this batch ask; whether another Spark query is needed for it."""

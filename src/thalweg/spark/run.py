@@ -23,7 +23,7 @@ from thalweg.files import remove_all, write_text
 from thalweg.operators.output import Report
 from thalweg.plan.options import Adapt, Progress, Reporter, RunOptions
 from thalweg.query.model import Query
-from thalweg.spark import object_store, packages, tables
+from thalweg.spark import packages, tables
 from thalweg.spark.adapting import Adapting
 from thalweg.spark.checkpoint import SourceLogs, mend
 from thalweg.spark.delays import Delays
@@ -40,7 +40,6 @@ from thalweg.spark.sinks.delivery import Delivery
 from thalweg.spark.sinks.sink import Setting
 from thalweg.spark.streams import check_names, empty_files, kept_schema, live
 from thalweg.spark.tally import Tally
-from thalweg.storage import RemotePath
 from thalweg.units import BEFORE_ALL
 
 
@@ -130,11 +129,7 @@ def _on_spark(
     used = {i.stream for q in options.queries for i in q.inputs}
     streams = [options.catalog.streams[name] for name in sorted(used)]
     sinks = (to for query in options.queries for to in options.catalog.destinations(query.name))
-    store = isinstance(folder.path, RemotePath) or object_store.read_by(streams)
-    needed = packages.conf(streams, sinks, store=store)
-    if store:
-        needed |= object_store.settings(folder.path)
-    spark = session(options.master, folder.log, **needed)
+    spark = session(options.master, folder.log, **packages.conf(streams, sinks, folder.path))
     try:
         process = getattr(spark.sparkContext._gateway, "proc", None)
         folder.started(None if process is None else process.pid)

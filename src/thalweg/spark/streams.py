@@ -18,7 +18,7 @@ from thalweg.catalog.model import Source, Stream
 from thalweg.compile.inputs import StreamInfo
 from thalweg.errors import UserError
 from thalweg.operators.spec import UNDECODED
-from thalweg.spark import object_store, packages
+from thalweg.spark import packages
 from thalweg.spark.checkpoint import check_name
 from thalweg.spark.decode import declared, raw_schema, record_schema
 from thalweg.spark.error_messages import in_our_words, reason
@@ -117,10 +117,7 @@ def read_table(stream: Stream, every: Iterable[Stream]) -> pa.Table:
             where=f"{_place(stream)}.source.options",
             remedy="write startingOffsets: earliest, or the offset of each partition",
         )
-    every = list(every)
-    store = object_store.read_by(every)
-    needed = packages.conf(every, store=store) | (object_store.settings(None) if store else {})
-    spark = session(None, Path(os.devnull), **needed)
+    spark = session(None, Path(os.devnull), **packages.conf(every))
     frame = load(spark.read, stream)
     try:
         return frame.toArrow()

@@ -28,6 +28,9 @@ from thalweg.spark.refreshed import Refreshed
 from thalweg.spark.streams import kept_schema, load, schema_of
 from thalweg.units import BEFORE_ALL
 
+_TRIES = 20
+"""So often a run that begins reads a table whose files change meanwhile."""
+
 
 def keep(spark: SparkSession, table: Stream, kept: Kept) -> None:
     """Write down the rows that a table has now. No batch may have been planned yet.
@@ -37,10 +40,16 @@ def keep(spark: SparkSession, table: Stream, kept: Kept) -> None:
     remove_all(kept.folder, ignore_errors=True)
     kept.folder.mkdir(parents=True)
     if table.refresh is not None:
-        while not _write_version(spark, table, kept, 1):
+        for _ in range(_TRIES):
+            if _write_version(spark, table, kept, 1):
+                flush(kept.folder)
+                return
             time.sleep(0.1)
-        flush(kept.folder)
-        return
+        raise UserError(
+            f"the files of the table {table.name!r} change all the time",
+            where=f"tables.{table.name}.source",
+            remedy="replace them whole, by renaming",
+        )
     now, files = datetime.now(UTC).isoformat(timespec="seconds"), digest_of(table)
     load(spark.read, table).write.parquet(str(kept.rows))
     count = _read(spark, table, kept).count()
